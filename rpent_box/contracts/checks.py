@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks at a border: the worker checks what came in, the client what came back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpent_box.contracts.meta import ModelMeta
+from rpent_box.contracts.observation import ActionChunk, Observation
+from rpent_box.errors import BadActions, BadObservation
+
+
+def check_observation(observation: Observation, meta: ModelMeta) -> None:
+    """Raise `BadObservation` unless every declared camera and proprio is there, well formed."""
+    for role in meta.camera_roles:
+        _check_image(role, observation.images.get(role))
+    for name, length in meta.proprio_schema.items():
+        _check_proprio(name, observation.proprio.get(name), length)
+
+
+def check_actions(chunk: ActionChunk, meta: ModelMeta) -> None:
+    """Raise `BadActions` unless actions are finite float32 [execute_steps, action_dim]."""
+    wanted = (meta.execute_steps, meta.control.action_dim)
+    actions = chunk.actions
+    if actions.dtype != np.float32:
+        raise BadActions(f"{meta.backend} returned {actions.dtype} actions; wanted float32")
+    if actions.ndim != 2 or actions.shape[1] != wanted[1]:
+        raise BadActions(
+            f"{meta.backend} returned actions of shape {list(actions.shape)}; wanted "
+            f"{list(wanted)} ({', '.join(meta.control.action_schema)})"
+        )
+    if actions.shape[0] != wanted[0]:
+        raise BadActions(
+            f"{meta.backend} returned {actions.shape[0]} steps; its meta promises {wanted[0]}"
+        )
+    if not np.isfinite(actions).all():
+        row, column = (int(index) for index in np.argwhere(~np.isfinite(actions))[0])
+        raise BadActions(
+            f"{meta.backend} returned {actions[row, column]} for "
+            f"{meta.control.action_schema[column]} in step {row}; nothing was executed"
+        )
+
+
+def _check_image(role: str, image: object) -> None:
+    if image is None:
+        raise BadObservation(f"camera {role} is missing from the observation")
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
+        raise BadObservation(f"camera {role} must be a uint8 array, got {_describe(image)}")
+    if image.ndim != 3 or image.shape[2] != 3:
+        raise BadObservation(
+            f"camera {role} must be RGB [height, width, 3], got shape {list(image.shape)}"
+        )
+    if not image.flags.c_contiguous:
+        raise BadObservation(f"camera {role} is not contiguous: it was flipped or cut as a view")
+
+
+def _check_proprio(name: str, vector: object, length: int) -> None:
+    if vector is None:
+        raise BadObservation(f"proprio {name} is missing from the observation")
+    if not isinstance(vector, np.ndarray) or vector.dtype != np.float32:
+        raise BadObservation(f"proprio {name} must be a float32 array, got {_describe(vector)}")
+    if vector.shape != (length,):
+        raise BadObservation(
+            f"proprio {name} has shape {list(vector.shape)}; the model wants [{length}]"
+        )
+    if not np.isfinite(vector).all():
+        raise BadObservation(f"proprio {name} is not finite: {vector.tolist()}")
+
+
+def _describe(value: object) -> str:
+    return str(value.dtype) if isinstance(value, np.ndarray) else type(value).__name__

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the host and a simulator server say to each other. No pixels pass here."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from rpent_box.contracts.messages import Fault, Message
+from rpent_box.contracts.meta import ModelMeta, PlatformMeta
+
+Video: TypeAlias = Literal["all", "failures", "none"]
+
+
+class SimHello(Message, tag="sim.hello", frozen=True, kw_only=True):
+    """The first message from the host."""
+
+    protocol: int
+
+
+class SimReady(Message, tag="sim.ready", frozen=True, kw_only=True):
+    """The simulator is imported; says what would be played on."""
+
+    protocol: int
+    platform: PlatformMeta
+    versions: dict[str, str]
+    """Package → version, e.g. `mujoco`; for results."""
+    renderer: str
+    """What draws: `osmesa`, `egl`, and the GL renderer's own name."""
+
+
+class ConnectWorker(Message, tag="sim.connect", frozen=True, kw_only=True):
+    """Connect to a worker, fetch its meta and refuse what does not fit."""
+
+    endpoint: str
+    box: str | None
+    """Which box grants this client's ring; None over tcp: tensors travel as raw frames."""
+    fitting: tuple[str, ...] = ()
+    """Backends known to fit, for the refusal's text."""
+    prediction_timeout_s: float | None = None
+    """Explicit client timeout; None takes the model's, else 300 s."""
+
+
+class WorkerConnected(Message, tag="sim.connected", frozen=True, kw_only=True):
+    """The worker fits."""
+
+    meta: ModelMeta
+    worker_version: str
+
+
+class PlayEpisode(Message, tag="sim.play", frozen=True, kw_only=True):
+    """Play one episode to its end."""
+
+    suite: str
+    task: int
+    init_state: int
+    episode: int
+    """Index within the run; part of the noise seed."""
+    seed: int
+    max_steps: int
+    execute_steps: int | None = None
+    """Rows of each chunk to execute; None: all that the model returns. Never more."""
+    video: Video = "none"
+    output_dir: str
+    """Existing folder, as the simulator sees it, for `actions.npy` and `episode.mp4`."""
+
+
+class Progress(Message, tag="sim.progress", frozen=True, kw_only=True):
+    """Sent after each chunk."""
+
+    phase: str
+    """`loading task`, `resetting`, `acting`, `writing video`."""
+    steps: int = 0
+    max_steps: int = 0
+    success: bool = False
+
+
+class EpisodePlayed(Message, tag="sim.played", frozen=True, kw_only=True):
+    """How an episode went."""
+
+    suite: str
+    task: int
+    init_state: int
+    episode: int
+    seed: int
+    instruction: str
+    success: bool
+    steps: int
+    predictions: int
+    execute_steps: int
+    max_steps: int
+    wall_s: float
+    """Acting only: neither building the scene nor writing the video."""
+    setup_s: float
+    """Building or restoring the scene."""
+    stages_s: dict[str, float]
+    """`simulate`, `render`, `transport`, `queue`, `encode`, `infer`, `decode`, `other`."""
+    actions_sha256: str
+    """Of the executed actions, float32 [steps, action_dim] in C order."""
+    first_frames_sha256: str
+    """Of the first observation's images, roles in sorted order."""
+    video: str | None = None
+    """File name within `output_dir`."""
+    video_s: float = 0.0
+
+
+class CloseSimulator(Message, tag="sim.shutdown", frozen=True, kw_only=True):
+    """End the simulator server."""
+
+
+class Closed(Message, tag="sim.closed", frozen=True, kw_only=True):
+    """The server ends now."""
+
+
+ControlRequest: TypeAlias = SimHello | ConnectWorker | PlayEpisode | CloseSimulator
+ControlReply: TypeAlias = SimReady | WorkerConnected | Progress | EpisodePlayed | Closed | Fault

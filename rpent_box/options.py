@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed options of backends and platforms: a frozen Struct is the declaration, argparse the reader.
+
+argparse and not typer, because this runs inside model images, which get the core dependencies only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import types
+import typing
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from rpent_box.errors import BadOption
+
+OptionsT = TypeVar("OptionsT", bound=Struct)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises `BadOption` where argparse would end the process."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        raise BadOption(message, hint=f"See: {self.prog} --help")
+
+
+def add_options(parser: argparse.ArgumentParser, options: type[Struct]) -> None:
+    """Add one `--field-name` per field of `options`; a bool becomes `--field` / `--no-field`."""
+    for field in msgspec.structs.fields(options):
+        kind, description = _unwrap(field.type)
+        flag = "--" + field.name.replace("_", "-")
+        default = None if field.default is msgspec.NODEFAULT else field.default
+        text = f"{description} (default: {default})".strip()
+        if kind is bool:
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        else:
+            parser.add_argument(flag, metavar=_metavar(kind), help=text, choices=_choices(kind))
+
+
+def parse_options(options: type[OptionsT], arguments: Sequence[str], *, program: str) -> OptionsT:
+    """Read `arguments` into an instance of `options`.
+
+    Raises `BadOption` for an unknown option, or a value of the wrong type or range.
+    """
+    parser = _Parser(prog=program, add_help=False, allow_abbrev=False)
+    add_options(parser, options)
+    return options_from(options, vars(parser.parse_args(list(arguments))))
+
+
+def options_from(options: type[OptionsT], values: dict[str, Any]) -> OptionsT:
+    """Build `options` from text values; None means not given. Raises `BadOption`."""
+    names = {field.name for field in msgspec.structs.fields(options)}
+    given = {name: value for name, value in values.items() if name in names and value is not None}
+    try:
+        return msgspec.convert(given, options, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadOption(f"an option cannot be used: {error}") from error
+
+
+def to_arguments(values: Struct) -> list[str]:
+    """Return the command-line words that `parse_options` reads back as `values`."""
+    words: list[str] = []
+    for field in msgspec.structs.fields(type(values)):
+        value = getattr(values, field.name)
+        flag = field.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            words.append(f"--{flag}={value}")
+    return words
+
+
+def _unwrap(annotation: Any) -> tuple[Any, str]:  # noqa: ANN401 - a type expression has no type
+    description = ""
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation, *extras = typing.get_args(annotation)
+        for extra in extras:
+            if isinstance(extra, msgspec.Meta) and extra.description:
+                description = extra.description
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        inner = [kind for kind in typing.get_args(annotation) if kind is not type(None)]
+        annotation = inner[0] if len(inner) == 1 else str
+    return annotation, description
+
+
+def _choices(kind: Any) -> list[str] | None:  # noqa: ANN401
+    if typing.get_origin(kind) is typing.Literal:
+        return [str(choice) for choice in typing.get_args(kind)]
+    return None
+
+
+def _metavar(kind: Any) -> str | None:  # noqa: ANN401
+    return None if _choices(kind) else {int: "N", float: "X"}.get(kind, "TEXT")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a simulator must offer to be played on. A platform is one installable folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from rpent_box.contracts.meta import PlatformMeta
+from rpent_box.contracts.observation import Actions, Image, Observation
+
+
+class Suite(Struct, frozen=True, kw_only=True):
+    """A family of tasks."""
+
+    name: str
+    tasks: tuple[str, ...]
+    """Task names in the simulator's own order; a task's index is its place."""
+    max_steps: int
+    """The field's step limit for this suite."""
+    init_states: int
+    """Recorded initial states per task; 0: any seed gives one."""
+    unavailable: str = ""
+    """Why it cannot be played here; empty when it can."""
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """What fixes a scene. Equal scenes show equal frames, whatever was played before."""
+
+    suite: str
+    task: int
+    init_state: int
+    seed: int
+
+
+class Applied(Struct, frozen=True, kw_only=True):
+    """What came of a run of actions."""
+
+    steps: int
+    """Rows executed: fewer than given when the task was solved on the way."""
+    success: bool
+    observation: Observation | None
+    """After the last row; None once the task is solved, since nothing will look at it."""
+    simulate_s: float
+    render_s: float
+
+
+class Platform(Protocol):
+    """A running simulator. Called from one thread; holds one scene at a time."""
+
+    @property
+    def meta(self) -> PlatformMeta: ...
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Package → version of what decides the physics and the pixels."""
+
+    @property
+    def renderer(self) -> str: ...
+
+    def reset(self, scene: Scene) -> Observation:
+        """Build or restore `scene`, let it settle, and show it."""
+
+    def apply(self, actions: Actions) -> Applied:
+        """Execute float32 [steps, action_dim] in order, stopping at success."""
+
+    def replay(self, fps: float) -> Iterator[dict[str, Image]]:
+        """Draw the episode since the last reset again from its recorded states, `fps` per second.
+
+        Leaves the simulator in an undefined state: only `reset` or `close` may follow.
+        """
+
+    def close(self) -> None:
+        """Free memory and GL contexts. May be called twice."""
+
+
+class PlatformPlugin(Struct, frozen=True, kw_only=True):
+    """What is known about a platform without its simulator. Importing it imports no simulator."""
+
+    name: str
+    summary: str
+    meta: PlatformMeta
+    suites: tuple[Suite, ...]
+    default_suite: str
+    options: type[Struct]
+    """Typed options of this platform: a frozen Struct, each field with a default."""
+    open: Callable[[Any], Platform]
+    """Import the simulator. The argument is an instance of `options`."""
+    python: str
+    """The interpreter that the simulator's pins need, e.g. `3.11`."""
+    environment: dict[str, str] = {}
+    """Variables to set before its process starts, e.g. MUJOCO_GL."""
+    system_packages: tuple[str, ...] = ()
+    """Debian packages that its process needs, e.g. libosmesa6."""
+    licence: str = ""
+    memory: str = ""
+    aliases: tuple[str, ...] = ()
