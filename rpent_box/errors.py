@@ -20,6 +20,7 @@
     ├── WorkerError
     │   ├── WorkerNotReady         still starting, loading or warming
     │   ├── WorkerDraining         finishing what it has; takes nothing new
+    │   ├── SessionGone            this connection has no memory there, or no longer
     │   ├── WorkerFailed           the model could not be loaded; carries the traceback
     │   └── PredictionFailed       the model raised; carries the traceback
     ├── SimulatorError             the simulator raised; carries the traceback
@@ -128,6 +129,10 @@ class WorkerNotReady(WorkerError):
 
 class WorkerDraining(WorkerError):
     code = "worker_draining"
+
+
+class SessionGone(WorkerError):
+    code = "session_gone"
 
 
 class WorkerFailed(WorkerError):

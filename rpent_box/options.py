@@ -20,14 +20,14 @@ from rpent_box.errors import BadOption
 OptionsT = TypeVar("OptionsT", bound=Struct)
 
 
-class _Parser(argparse.ArgumentParser):
+class OptionParser(argparse.ArgumentParser):
     """Raises `BadOption` where argparse would end the process."""
 
     def error(self, message: str) -> typing.NoReturn:
         raise BadOption(message, hint=f"See: {self.prog} --help")
 
 
-def add_options(parser: argparse.ArgumentParser, options: type[Struct]) -> None:
+def add_options(parser: argparse._ActionsContainer, options: type[Struct]) -> None:
     """Add one `--field-name` per field of `options`; a bool becomes `--field` / `--no-field`."""
     for field in msgspec.structs.fields(options):
         kind, description = _unwrap(field.type)
@@ -45,7 +45,7 @@ def parse_options(options: type[OptionsT], arguments: Sequence[str], *, program:
 
     Raises `BadOption` for an unknown option, or a value of the wrong type or range.
     """
-    parser = _Parser(prog=program, add_help=False, allow_abbrev=False)
+    parser = OptionParser(prog=program, add_help=False, allow_abbrev=False)
     add_options(parser, options)
     return options_from(options, vars(parser.parse_args(list(arguments))))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 BACKENDS = "rpent_box.backends"
 PLATFORMS = "rpent_box.platforms"
+
+_log = logging.getLogger("rpent_box.plugins")
 
 
 def backend_names() -> list[str]:
@@ -65,7 +68,13 @@ def fitting_backends(action_spaces: set[str]) -> tuple[str, ...]:
     """Return the backends that speak one of `action_spaces`, by their declarations alone."""
     names = []
     for name in backend_names():
-        if action_spaces & set(find_backend(name).action_spaces):
+        try:
+            spoken = find_backend(name).action_spaces
+        except (ImportError, AttributeError) as error:
+            # One broken plugin must not stop a run that does not need it.
+            _log.warning("the backend %s cannot be looked at: %s", name, error)
+            continue
+        if action_spaces & set(spoken):
             names.append(name)
     return tuple(names)
 

@@ -39,6 +39,19 @@ def check_actions(chunk: ActionChunk, meta: ModelMeta) -> None:
             f"{meta.backend} returned {actions[row, column]} for "
             f"{meta.control.action_schema[column]} in step {row}; nothing was executed"
         )
+    _check_extras(chunk, meta)
+
+
+def _check_extras(chunk: ActionChunk, meta: ModelMeta) -> None:
+    """Raise `BadActions` when the optional outputs are malformed."""
+    if chunk.value is not None and not np.isfinite(chunk.value):
+        raise BadActions(f"{meta.backend} returned the value {chunk.value}")
+    for role, image in (chunk.future_observation or {}).items():
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+            raise BadActions(
+                f"{meta.backend} returned a future {role} of {image.dtype} {list(image.shape)}; "
+                "wanted uint8 RGB [height, width, 3]"
+            )
 
 
 def _check_image(role: str, image: object) -> None:

@@ -54,7 +54,7 @@ class PlayEpisode(Message, tag="sim.play", frozen=True, kw_only=True):
     task: int
     init_state: int
     episode: int
-    """Index within the run; part of the noise seed."""
+    """Index within the run."""
     seed: int
     max_steps: int
     execute_steps: int | None = None
@@ -65,10 +65,10 @@ class PlayEpisode(Message, tag="sim.play", frozen=True, kw_only=True):
 
 
 class Progress(Message, tag="sim.progress", frozen=True, kw_only=True):
-    """Sent after each chunk."""
+    """Sent after each chunk and at each new phase; also the answer to a hello before `SimReady`."""
 
     phase: str
-    """`loading task`, `resetting`, `acting`, `writing video`."""
+    """`starting`, `importing the simulator`; then `resetting`, `acting`, `writing video`."""
     steps: int = 0
     max_steps: int = 0
     success: bool = False
@@ -101,6 +101,8 @@ class EpisodePlayed(Message, tag="sim.played", frozen=True, kw_only=True):
     video: str | None = None
     """File name within `output_dir`."""
     video_s: float = 0.0
+    video_error: str = ""
+    """Why a video that was asked for is not there; the episode counts all the same."""
 
 
 class CloseSimulator(Message, tag="sim.shutdown", frozen=True, kw_only=True):

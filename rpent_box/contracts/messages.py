@@ -108,6 +108,7 @@ class EpisodeKey(Message, frozen=True, kw_only=True):
     suite: str
     task: int
     episode: int
+    """The init state that it started from: the same noise, whichever run or shard plays it."""
     chunk: int
 
 

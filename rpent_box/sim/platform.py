@@ -88,6 +88,9 @@ class PlatformPlugin(Struct, frozen=True, kw_only=True):
     """Typed options of this platform: a frozen Struct, each field with a default."""
     open: Callable[[Any], Platform]
     """Import the simulator. The argument is an instance of `options`."""
+    check: Callable[[Any], list[str]] | None = None
+    """Compare a running platform with what was recorded of a known scene: one sentence for each
+    thing that differs, such as the settled state or the first frame. None: nothing is recorded."""
     python: str
     """The interpreter that the simulator's pins need, e.g. `3.11`."""
     environment: dict[str, str] = {}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# Everything here works on a machine with Python (3.10 or newer) and make; `make` lists it.
+# Commands never ask: standard input is closed, and what only root may do is printed instead.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help run test check format images lock bench-transport bench-rollout train-mini-wam docs clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+EPISODE ?= --backend mini-wam --platform libero --suite libero_spatial --task 0
+
+help: ## list these commands
+	@sed -n 's/^\([a-z%-]*\):[^#]*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) \
+	    | awk -F '\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
+
+run: .venv/.host ## set everything up, then play a LIBERO episode with the built-in model
+	@$(BIN)/rpent-box run --build $(EPISODE) $(ARGS) </dev/null
+
+test: .venv/.development ## run every test that this machine can run; say what was skipped and why
+	@$(BIN)/python tests/run.py $(ARGS) </dev/null
+
+check: .venv/.development ## ruff, mypy --strict, the import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+
+format: .venv/.development ## format, and repair what ruff can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+image-base: ## make a base image without any image registry (needs root)
+	@$(PYTHON) images/base/make_base.py $(ARGS) </dev/null
+
+image-%: .venv/.host ## build a model's image, e.g. make image-mini-wam
+	@$(BIN)/rpent-box build --launcher docker $(ARGS) $* </dev/null
+
+sim-%: .venv/.host ## build a simulator's image, e.g. make sim-libero
+	@$(BIN)/rpent-box build --launcher docker $(ARGS) $* </dev/null
+
+images: .venv/.host ## build every image
+	@$(BIN)/rpent-box build --launcher docker --all $(ARGS) </dev/null
+
+lock: .venv/.host ## resolve the locked requirements anew
+	@$(BIN)/python images/lock.py $(ARGS) </dev/null
+
+bench-transport: .venv/.bench ## round trips, side by side with other ways of moving frames
+	@$(BIN)/python -m benchmarks.transport.run $(ARGS) </dev/null
+
+bench-rollout: .venv/.host ## whole episodes, side by side with the stock loop
+	@python="$$($(BIN)/rpent-box build --launcher process libero </dev/null)" \
+	    && "$${python##*: }" -m benchmarks.rollout.run $(ARGS) </dev/null
+
+train-mini-wam: .venv/.train ## collect demonstrations and train mini-wam (resumable; hours of CPU)
+	@python="$$($(BIN)/rpent-box build --launcher process libero </dev/null)" \
+	    && $(BIN)/uv pip install --quiet --python="$${python##*: }" onnxruntime \
+	    && $(BIN)/python -m rpent_box.backends.mini_wam.training \
+	        --simulator-python="$${python##*: }" $(ARGS) </dev/null
+
+docs: .venv/.host ## write docs/cli.md from the command line itself
+	@$(BIN)/python -m rpent_box.cli.reference >docs/cli.md.new && mv docs/cli.md.new docs/cli.md
+
+clean: ## remove environments, caches and build logs; images and runs stay
+	rm -rf .venv .venvs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	    .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One virtual environment for the machine that launches; each mark stands for one set of packages.
+.venv/.host: pyproject.toml platforms/libero/pyproject.toml | .venv/bin/python
+	@echo "installing rpent-box into .venv"
+	@$(PIP) --editable '.[host]' --editable platforms/libero </dev/null
+	@touch $@
+
+.venv/.development: .venv/.host
+	@echo "installing what the tests and checks need into .venv"
+	@$(PIP) --editable '.[host,mini-wam,test,dev]' </dev/null
+	@touch $@
+
+.venv/.bench: .venv/.host
+	@$(PIP) --editable '.[host,bench]' </dev/null
+	@touch $@
+
+.venv/.train: .venv/.host
+	@$(PIP) --editable '.[host,train]' </dev/null
+	@touch $@
+
+.venv/bin/python:
+	@$(PYTHON) images/base/make_venv.py .venv </dev/null

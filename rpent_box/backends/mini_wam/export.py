@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a checkpoint: `python -m rpent_box.backends.mini_wam.export --training DIR --out DIR`.
+
+Writes `mini_wam.onnx`, `mini_wam_future.onnx` and `mini_wam.json`, after comparing onnxruntime's
+answers with PyTorch's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+
+from rpent_box.backends.mini_wam.adapter.encode import CAMERA_ROLES, IMAGE_SIZE
+from rpent_box.backends.mini_wam.manifest import (
+    FUTURE_FILE,
+    MANIFEST_FILE,
+    STATISTICS_KEY,
+    WEIGHTS_FILE,
+    Manifest,
+)
+from rpent_box.backends.mini_wam.network import (
+    ACTION_DIM,
+    ACTION_HORIZON,
+    FUTURE_SIZE,
+    PROPRIO_DIM,
+    THOUGHT,
+    ExportedImagination,
+    ExportedPolicy,
+    MiniWamNetwork,
+)
+from rpent_box.backends.mini_wam.session import (
+    FUTURE_INPUTS,
+    FUTURE_OUTPUTS,
+    POLICY_INPUTS,
+    POLICY_OUTPUTS,
+    OnnxSession,
+)
+from rpent_box.backends.mini_wam.text import TEXT_FEATURES
+from rpent_box.backends.mini_wam.train import NETWORK_FILE, RECORD_FILE, TrainingRecord
+from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
+from rpent_box.errors import BadOption, RpentBoxError, WorkerFailed
+
+OPSET = 17
+TOLERANCE = 1e-4
+
+
+def export(training: Path, out: Path) -> Manifest:
+    """Write the checkpoint. Raises `BadOption` when `training` is not finished."""
+    record, network = _read(training)
+    hashes = {}
+    for graph in graphs(network):
+        path = out / graph.file
+        part = path.with_suffix(".part")
+        write_onnx(graph, part, statistics_sha256=record.statistics.sha256())
+        compare(graph, part)
+        part.replace(path)
+        hashes[graph.file] = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest = describe(record, hashes)
+    (out / MANIFEST_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+    return manifest
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One file of a checkpoint."""
+
+    file: str
+    module: torch.nn.Module
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def answer(self, values: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return PyTorch's outputs."""
+        with torch.no_grad():
+            given = self.module(*(torch.from_numpy(values[name]) for name in self.inputs))
+        tensors = given if isinstance(given, tuple) else (given,)
+        return {name: tensor.numpy() for name, tensor in zip(self.outputs, tensors, strict=True)}
+
+
+def graphs(network: MiniWamNetwork) -> tuple[Graph, Graph]:
+    """Return the two files: what acts, and what imagines."""
+    policy = Graph(WEIGHTS_FILE, ExportedPolicy(network).eval(), POLICY_INPUTS, POLICY_OUTPUTS)
+    future = Graph(FUTURE_FILE, ExportedImagination(network).eval(), FUTURE_INPUTS, FUTURE_OUTPUTS)
+    return policy, future
+
+
+def write_onnx(graph: Graph, path: Path, *, statistics_sha256: str) -> None:
+    """Write a graph with its statistics' hash among its properties."""
+    values = example(1)
+    torch.onnx.export(
+        graph.module,
+        tuple(torch.from_numpy(values[name]) for name in graph.inputs),
+        str(path),
+        input_names=list(graph.inputs),
+        output_names=list(graph.outputs),
+        dynamic_axes={name: {0: "batch"} for name in (*graph.inputs, *graph.outputs)},
+        opset_version=OPSET,
+        dynamo=False,
+    )
+    model = onnx.load(str(path))
+    model.metadata_props.add(key=STATISTICS_KEY, value=statistics_sha256)
+    onnx.checker.check_model(model)
+    onnx.save(model, str(path))
+
+
+def compare(graph: Graph, path: Path) -> float:
+    """Return the largest difference between onnxruntime and PyTorch over three observations.
+
+    Raises `WorkerFailed` when it is more than rounding.
+    """
+    values = example(3)
+    inputs = {name: values[name] for name in graph.inputs}
+    got = OnnxSession(path, threads=1).run(graph.outputs, inputs)
+    wanted = graph.answer(values)
+    worst = max(float(np.abs(got[name] - wanted[name]).max()) for name in graph.outputs)
+    if worst > TOLERANCE:
+        raise WorkerFailed(f"{graph.file} differs from the trained network by {worst}")
+    return worst
+
+
+def example(batch: int) -> dict[str, NDArray[Any]]:
+    """Return inputs of the right shapes, the same each time."""
+    rng = np.random.default_rng(0)
+    shape = (batch, len(CAMERA_ROLES), IMAGE_SIZE, IMAGE_SIZE, 3)
+    words = rng.normal(size=(batch, TEXT_FEATURES)).astype(np.float32)
+    return {
+        "images": rng.integers(0, 256, shape, dtype=np.uint8),
+        "proprio": rng.normal(size=(batch, PROPRIO_DIM)).astype(np.float32),
+        "instruction": words / np.linalg.norm(words, axis=1, keepdims=True),
+        "thought": np.abs(rng.normal(size=(batch, THOUGHT))).astype(np.float32),
+        "actions": rng.normal(size=(batch, ACTION_HORIZON, ACTION_DIM)).astype(np.float32),
+    }
+
+
+def describe(record: TrainingRecord, hashes: dict[str, str]) -> Manifest:
+    """Return the manifest; `hashes` are the files' SHA-256."""
+    students = sorted({str(header["student"]) for header in record.data} - {""})
+    return Manifest(
+        platform="libero",
+        action_space=LIBERO_OSC_DELTA.id,
+        action_horizon=ACTION_HORIZON,
+        camera_roles=CAMERA_ROLES,
+        image_size=IMAGE_SIZE,
+        future_size=FUTURE_SIZE,
+        instructions=record.instructions,
+        statistics=record.statistics,
+        statistics_sha256=record.statistics.sha256(),
+        weights_sha256=hashes[WEIGHTS_FILE],
+        future_sha256=hashes[FUTURE_FILE],
+        data={
+            "generator": "rpent_box_libero.teaching.demonstrate",
+            "tasks": ", ".join(
+                sorted({f"{header['suite']} {header['task']}" for header in record.data})
+            ),
+            "seeds": ", ".join(sorted({str(header["seed"]) for header in record.data})),
+            "episodes": str(record.episodes),
+            "rows": str(record.rows),
+            "rows_from_students": str(record.student_rows),
+            "students": "; ".join(students),
+        },
+        training={
+            **{name: str(value) for name, value in msgspec.structs.asdict(record.recipe).items()},
+            **{f"held_out_{name}": str(value) for name, value in record.validation.items()},
+        },
+    )
+
+
+def _read(training: Path) -> tuple[TrainingRecord, MiniWamNetwork]:
+    try:
+        record = msgspec.json.decode((training / RECORD_FILE).read_bytes(), type=TrainingRecord)
+        state = torch.load(training / NETWORK_FILE, weights_only=True)
+    except FileNotFoundError as error:
+        raise BadOption(
+            f"{training} holds no finished training: {error.filename} is missing",
+            hint="Finish it: python -m rpent_box.backends.mini_wam.train --data … --out …",
+        ) from error
+    network = MiniWamNetwork()
+    network.load_state_dict(state)
+    return record, network.eval()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line and export."""
+    parser = argparse.ArgumentParser(prog="export", description=__doc__)
+    parser.add_argument("--training", required=True, help="the trainer's --out")
+    parser.add_argument("--out", required=True, help="folder for the checkpoint")
+    options = parser.parse_args(arguments)
+    out = Path(options.out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        manifest = export(Path(options.training), out)
+    except (RpentBoxError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    size = sum((out / file).stat().st_size for file in (WEIGHTS_FILE, FUTURE_FILE))
+    sys.stdout.write(f"{out}: {size / 1e6:.2f} MB, {manifest.weights_sha256}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loaded model, as a backend."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rpent_box.backends.mini_wam.adapter import ADAPTERS, Adapter
+from rpent_box.backends.mini_wam.adapter.decode import decode_future, decode_value
+from rpent_box.backends.mini_wam.adapter.encode import PROPRIO_SCHEMA
+from rpent_box.backends.mini_wam.manifest import STATISTICS_KEY, Checkpoint, read_checkpoint
+from rpent_box.backends.mini_wam.options import MiniWamOptions
+from rpent_box.backends.mini_wam.session import FUTURE_OUTPUTS, POLICY_OUTPUTS, OnnxSession, Session
+from rpent_box.backends.mini_wam.text import plain
+from rpent_box.contracts.control import control_spec
+from rpent_box.contracts.meta import ModelMeta
+from rpent_box.contracts.observation import ActionChunk
+from rpent_box.errors import BadOption, IncompatibleWorker
+from rpent_box.worker.backend import LoadContext, PredictionInput
+
+MAX_BATCH = 16
+BUILT_IN = Path(__file__).parent / "weights"
+
+
+class MiniWam:
+    """Answers from its sessions; remembers nothing between predictions."""
+
+    def __init__(
+        self,
+        policy: Session,
+        imagination: Session | None,
+        checkpoint: Checkpoint,
+        adapter: Adapter,
+    ) -> None:
+        self._policy = policy
+        self._imagination = imagination
+        """None: neither future nor value is given."""
+        self._manifest = checkpoint.manifest
+        self._adapter = adapter
+        self._known = {plain(instruction) for instruction in checkpoint.manifest.instructions}
+        self._meta = describe(checkpoint, adapter, predicts_future=imagination is not None)
+
+    @property
+    def meta(self) -> ModelMeta:
+        return self._meta
+
+    def predict(self, request: PredictionInput) -> ActionChunk:
+        return self.predict_batch([request])[0]
+
+    def predict_batch(self, requests: Sequence[PredictionInput]) -> list[ActionChunk]:
+        """Return one chunk per request. Raises `BadOption`, `BadObservation`, `BadActions`."""
+        for request in requests:
+            if request.options:
+                raise BadOption(f"mini-wam knows no option {', '.join(request.options)}")
+        begun = time.monotonic()
+        observations = [request.observation for request in requests]
+        encoded = self._adapter.encode(observations, self._manifest)
+        inputs: dict[str, NDArray[Any]] = {
+            "images": encoded.images,
+            "proprio": encoded.proprio,
+            "instruction": encoded.instruction,
+        }
+        ready = time.monotonic()
+        outputs = self._policy.run(POLICY_OUTPUTS, inputs)
+        if self._imagination is not None:
+            seen: dict[str, NDArray[Any]] = {
+                "images": encoded.images,
+                "thought": outputs["thought"],
+                "actions": outputs["actions"],
+            }
+            outputs |= self._imagination.run(FUTURE_OUTPUTS, seen)
+        timings = {"encode": ready - begun, "infer": time.monotonic() - ready}
+        return [
+            self._decode(outputs, row, request, timings) for row, request in enumerate(requests)
+        ]
+
+    def reset(self, session: str) -> None:
+        """Nothing to forget."""
+
+    def drop(self, session: str) -> None:
+        """Nothing to free."""
+
+    def close(self) -> None:
+        """The sessions are freed with this object."""
+
+    def _decode(
+        self,
+        outputs: dict[str, NDArray[np.float32]],
+        row: int,
+        request: PredictionInput,
+        timings: dict[str, float],
+    ) -> ActionChunk:
+        begun = time.monotonic()
+        actions = self._adapter.decode(outputs["actions"][row])
+        future = value = None
+        if "future" in outputs:
+            future = {"primary": decode_future(outputs["future"][row])}
+            value = decode_value(float(outputs["value"][row]))
+        known = plain(request.observation.instruction) in self._known
+        return ActionChunk(
+            actions=actions,
+            future_observation=future,
+            value=value,
+            metadata={"instruction_known": known},
+            timings_s={**timings, "decode": time.monotonic() - begun},
+        )
+
+
+def load(options: MiniWamOptions, context: LoadContext) -> MiniWam:
+    """Check the checkpoint and open it in onnxruntime.
+
+    Raises `BadOption` or `IncompatibleWorker` before anything is loaded when the checkpoint is
+    damaged or was made for another platform.
+    """
+    adapter = ADAPTERS.get(context.platform)
+    if adapter is None:
+        raise IncompatibleWorker(
+            f"mini-wam has no adapter for {context.platform}; it has {', '.join(ADAPTERS)}",
+            hint="See which backends fit which platforms: rpent-box list",
+        )
+    context.say("checking weights")
+    folder = BUILT_IN if context.checkpoint is None else Path(context.checkpoint)
+    name = "built-in" if context.checkpoint is None else folder.name
+    checkpoint = read_checkpoint(folder, platform=context.platform, name=name)
+    _check_space(checkpoint, adapter)
+    context.say("opening weights")
+    policy = OnnxSession(checkpoint.weights, threads=context.threads)
+    _check_statistics(policy, checkpoint)
+    imagination = None
+    if options.predict_future:
+        imagination = OnnxSession(checkpoint.future, threads=context.threads)
+        _check_statistics(imagination, checkpoint)
+    return MiniWam(policy, imagination, checkpoint, adapter)
+
+
+def describe(checkpoint: Checkpoint, adapter: Adapter, *, predicts_future: bool) -> ModelMeta:
+    """Return what the model declares."""
+    manifest = checkpoint.manifest
+    return ModelMeta(
+        kind="wam",
+        backend="mini-wam",
+        checkpoint=checkpoint.name,
+        control=control_spec(adapter.space),
+        camera_roles=manifest.camera_roles,
+        proprio_schema=dict(PROPRIO_SCHEMA),
+        action_horizon=manifest.action_horizon,
+        execute_steps=manifest.action_horizon,
+        max_batch=MAX_BATCH,
+        returns_future_observation=predicts_future,
+        returns_value=predicts_future,
+        prediction_timeout_s=30.0,
+        provenance={
+            "weights_sha256": manifest.weights_sha256,
+            "future_sha256": manifest.future_sha256,
+            "statistics_sha256": manifest.statistics_sha256,
+            "licence": manifest.licence,
+            "instructions": " | ".join(manifest.instructions),
+            **{f"data_{name}": text for name, text in manifest.data.items()},
+        },
+    )
+
+
+def _check_space(checkpoint: Checkpoint, adapter: Adapter) -> None:
+    """Refuse weights that act in another space than the platform's adapter."""
+    acts_in = checkpoint.manifest.action_space
+    if acts_in != adapter.space.id:
+        raise IncompatibleWorker(
+            f"the checkpoint {checkpoint.name} acts in {acts_in}; the adapter for "
+            f"{checkpoint.manifest.platform} speaks {adapter.space.id}",
+            hint="Export it again with this version of rpent-box.",
+        )
+
+
+def _check_statistics(session: OnnxSession, checkpoint: Checkpoint) -> None:
+    """Refuse a manifest whose statistics are not the ones that the weights were trained with."""
+    trained = session.properties.get(STATISTICS_KEY, "none")
+    if trained != checkpoint.manifest.statistics_sha256:
+        raise BadOption(
+            f"{checkpoint.weights} was trained with statistics {trained}; its manifest holds "
+            f"{checkpoint.manifest.statistics_sha256}",
+            hint="Export the checkpoint again.",
+        )

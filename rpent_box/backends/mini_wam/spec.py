@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known about mini-wam without loading it."""
+
+from __future__ import annotations
+
+from rpent_box.backends.mini_wam.options import MiniWamOptions
+from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
+from rpent_box.worker.backend import Backend, BackendSpec, LoadContext
+
+
+def _load(options: MiniWamOptions, context: LoadContext) -> Backend:
+    from rpent_box.backends.mini_wam.model import load
+
+    return load(options, context)
+
+
+BACKEND = BackendSpec(
+    name="mini-wam",
+    kind="wam",
+    summary="a small world action model with built-in weights, for LIBERO, on a CPU",
+    options=MiniWamOptions,
+    load=_load,
+    platforms=("libero",),
+    action_spaces=(LIBERO_OSC_DELTA.id,),
+    needs_checkpoint=False,
+    needs_gpu=False,
+    memory="100 MB",
+    licence="Apache-2.0, code and weights",
+)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line's tree: every command in the order in which a newcomer meets them."""
+
+from __future__ import annotations
+
+import typer
+
+from rpent_box.cli import flags
+from rpent_box.cli.build import build
+from rpent_box.cli.doctor import doctor
+from rpent_box.cli.gc import gc
+from rpent_box.cli.list import list_
+from rpent_box.cli.run import run
+from rpent_box.cli.serve import serve
+from rpent_box.cli.spellings import RPENT_SPELLINGS, Command
+from rpent_box.cli.version import version
+
+RUN_EPILOG = (
+    "Exit code: 0 when the run completed (an episode that fails is a result), 1 when it could not "
+    "be completed, 2 for wrong usage. RPent's spellings work too: "
+    + ", ".join(RPENT_SPELLINGS)
+    + "."
+)
+SERVE_SETTINGS = {**flags.PASS_THROUGH, "help_option_names": []}
+"""Its own `--help` shows the backend's options too."""
+
+app = typer.Typer(
+    help="Run any robot action model on any simulator, each in its own box.",
+    context_settings={"help_option_names": ["--help", "-h"]},
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command(cls=Command, context_settings=flags.PASS_THROUGH, epilog=RUN_EPILOG)(run)
+app.command(cls=Command, context_settings=SERVE_SETTINGS, add_help_option=False)(serve)
+app.command("list")(list_)
+app.command()(doctor)
+app.command()(build)
+app.command()(gc)
+app.command()(version)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is installed and what fits what, from declarations alone: no simulator, no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from rpent_box.contracts.spaces import KNOWN_SPACES
+from rpent_box.errors import UnknownName
+from rpent_box.launch.recipe import Kind
+from rpent_box.plugins import backend_names, find_backend, find_platform, platform_names
+from rpent_box.sim.platform import PlatformPlugin, Suite
+from rpent_box.worker.backend import BackendSpec
+
+Built: TypeAlias = Literal["ready", "stale", "missing", "no engine", "no recipe"]
+"""`stale`: made before the checkout changed. `no recipe`: not ours to build."""
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """Whether a program could be started without building anything."""
+
+    image: Built
+    environment: Built
+
+
+class BackendEntry(Struct, frozen=True, kw_only=True):
+    """One installed backend."""
+
+    name: str
+    aliases: tuple[str, ...]
+    kind: Literal["vla", "wam"]
+    summary: str
+    platforms: tuple[str, ...]
+    """Installed platforms that it has an adapter for and an action space in common with."""
+    action_spaces: tuple[str, ...]
+    needs_checkpoint: bool
+    needs_gpu: bool
+    memory: str
+    licence: str
+    prepared: Prepared
+
+
+class SuiteEntry(Struct, frozen=True, kw_only=True):
+    """One suite; `task_names` only when a single platform or suite was asked for."""
+
+    name: str
+    tasks: int
+    max_steps: int
+    init_states: int
+    unavailable: str
+    task_names: tuple[str, ...] = ()
+
+
+class PlatformEntry(Struct, frozen=True, kw_only=True):
+    """One installed platform."""
+
+    name: str
+    aliases: tuple[str, ...]
+    summary: str
+    backends: tuple[str, ...]
+    """Installed backends that fit."""
+    action_spaces: tuple[str, ...]
+    camera_roles: tuple[str, ...]
+    image_size: tuple[int, int]
+    default_suite: str
+    suites: tuple[SuiteEntry, ...]
+    python: str
+    memory: str
+    licence: str
+    prepared: Prepared
+
+
+class Catalogue(Struct, frozen=True, kw_only=True):
+    """Everything that `rpent-box list` knows."""
+
+    backends: tuple[BackendEntry, ...]
+    platforms: tuple[PlatformEntry, ...]
+
+
+Look: TypeAlias = Callable[[Kind, str], Prepared]
+"""How a program of a name is prepared on this machine."""
+
+
+def read_catalogue(
+    look: Look, *, platform: str | None = None, suite: str | None = None, space: str | None = None
+) -> Catalogue:
+    """Return what is installed, narrowed to one platform, suite or action space.
+
+    Raises `UnknownName`.
+    """
+    chosen = [find_platform(platform).name] if platform else platform_names()
+    plugins = [find_platform(name) for name in chosen]
+    specs = [find_backend(name) for name in backend_names()]
+    if space is not None:
+        _require_space(space, plugins, specs)
+        plugins = [plugin for plugin in plugins if space in _spaces(plugin)]
+        specs = [spec for spec in specs if space in spec.action_spaces]
+    if suite is not None:
+        plugins = [plugin for plugin in plugins if suite in {one.name for one in plugin.suites}]
+        if not plugins:
+            raise _unknown_suite(suite, chosen)
+    if platform is not None or suite is not None:
+        specs = [spec for spec in specs if any(fits(spec, plugin) for plugin in plugins)]
+    return Catalogue(
+        backends=tuple(_backend_entry(spec, look) for spec in specs),
+        platforms=tuple(
+            _platform_entry(plugin, look, suite=suite, with_tasks=platform is not None)
+            for plugin in plugins
+        ),
+    )
+
+
+def fits(spec: BackendSpec, plugin: PlatformPlugin) -> bool:
+    """Say whether the declarations match; the worker's meta decides at the start of a run."""
+    return plugin.name in spec.platforms and bool(_spaces(plugin) & set(spec.action_spaces))
+
+
+def _spaces(plugin: PlatformPlugin) -> set[str]:
+    return {control.action_space for control in plugin.meta.controls}
+
+
+def _backend_entry(spec: BackendSpec, look: Look) -> BackendEntry:
+    fitting = [name for name in platform_names() if fits(spec, find_platform(name))]
+    return BackendEntry(
+        name=spec.name,
+        aliases=spec.aliases,
+        kind=spec.kind,
+        summary=spec.summary,
+        platforms=tuple(fitting),
+        action_spaces=spec.action_spaces,
+        needs_checkpoint=spec.needs_checkpoint,
+        needs_gpu=spec.needs_gpu,
+        memory=spec.memory,
+        licence=spec.licence,
+        prepared=look("backend", spec.name),
+    )
+
+
+def _platform_entry(
+    plugin: PlatformPlugin, look: Look, *, suite: str | None, with_tasks: bool
+) -> PlatformEntry:
+    fitting = [name for name in backend_names() if fits(find_backend(name), plugin)]
+    suites = [one for one in plugin.suites if suite is None or one.name == suite]
+    return PlatformEntry(
+        name=plugin.name,
+        aliases=plugin.aliases,
+        summary=plugin.summary,
+        backends=tuple(fitting),
+        action_spaces=tuple(control.action_space for control in plugin.meta.controls),
+        camera_roles=plugin.meta.camera_roles,
+        image_size=plugin.meta.image_size,
+        default_suite=plugin.default_suite,
+        suites=tuple(
+            _suite_entry(one, with_tasks=with_tasks or suite is not None) for one in suites
+        ),
+        python=plugin.python,
+        memory=plugin.memory,
+        licence=plugin.licence,
+        prepared=look("platform", plugin.name),
+    )
+
+
+def _suite_entry(suite: Suite, *, with_tasks: bool) -> SuiteEntry:
+    return SuiteEntry(
+        name=suite.name,
+        tasks=len(suite.tasks),
+        max_steps=suite.max_steps,
+        init_states=suite.init_states,
+        unavailable=suite.unavailable,
+        task_names=suite.tasks if with_tasks else (),
+    )
+
+
+def _require_space(space: str, plugins: list[PlatformPlugin], specs: list[BackendSpec]) -> None:
+    installed = {known for plugin in plugins for known in _spaces(plugin)}
+    installed |= {known for spec in specs for known in spec.action_spaces}
+    if space not in installed | set(KNOWN_SPACES):
+        raise UnknownName(
+            f"there is no action space called {space}",
+            hint=f"Known: {', '.join(sorted(installed | set(KNOWN_SPACES)))}",
+        )
+
+
+def _unknown_suite(suite: str, platforms: list[str]) -> UnknownName:
+    return UnknownName(
+        f"there is no suite called {suite} on {', '.join(platforms) or 'any installed platform'}",
+        hint="See: rpent-box list --platform " + (platforms[0] if platforms else "NAME"),
+    )

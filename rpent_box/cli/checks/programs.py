@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images and environments, and a frame drawn by the simulator itself."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from rpent_box.cli.catalogue import Look
+from rpent_box.cli.checks.finding import Finding, fail, ok, warn
+from rpent_box.errors import DeadlineExceeded, LaunchError, RpentBoxError
+from rpent_box.evaluate.config import LauncherName
+from rpent_box.launch.box import Box
+from rpent_box.launch.choose import choose_launcher
+from rpent_box.launch.environments import require_environment
+from rpent_box.launch.images import image_name
+from rpent_box.launch.program import Launcher, Program, Running
+from rpent_box.launch.recipe import Kind
+from rpent_box.sim.check import PlatformCheck
+from rpent_box.sim.platform import PlatformPlugin
+
+MODULE = "rpent_box.sim.check"
+POLL_S = 0.2
+
+
+def check_prepared(kind: Kind, name: str, look: Look) -> Finding:
+    """Whether a backend or platform could start now."""
+    prepared = look(kind, name)
+    title = f"{kind} {name}"
+    if prepared.image == prepared.environment == "no recipe":
+        return ok(title, "installed by itself; give its Python with --python or --platform-python")
+    text = f"image {prepared.image}, environment {prepared.environment}"
+    if prepared.image == "stale":
+        return warn(title, text, f"rpent-box build {name}")
+    if "ready" in (prepared.image, prepared.environment):
+        return ok(title, text)
+    return warn(title, text, f"rpent-box build {name}")
+
+
+def check_rendering(
+    plugin: PlatformPlugin,
+    *,
+    launcher: LauncherName,
+    python: str | None,
+    timeout_s: float,
+    runtime_dir: str | None,
+) -> list[Finding]:
+    """Draw one frame where runs would draw it, name the renderer, compare the known scene."""
+    title = f"render {plugin.name}"
+    try:
+        found = run_check(
+            plugin, launcher=launcher, python=python, timeout_s=timeout_s, runtime_dir=runtime_dir
+        )
+    except RpentBoxError as error:
+        return [fail(title, error.message, error.hint)]
+    return findings_of(found)
+
+
+def findings_of(found: PlatformCheck) -> list[Finding]:
+    """Return what a check within the simulator's environment comes to."""
+    title, golden = f"render {found.platform}", f"golden {found.platform}"
+    if found.error:
+        return [fail(title, found.error, found.hint)]
+    if found.blank:
+        return [fail(title, f"{found.renderer} draws nothing for {', '.join(found.blank)}")]
+    text = f"{found.renderer}; a scene is built and drawn in {found.reset_s:.1f} s"
+    drawn = ok(title, text)
+    if found.in_software:
+        drawn = warn(title, f"{text}. This is software rendering: correct, and slow")
+    if not found.compared:
+        return [drawn]
+    if found.differs:
+        versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+        message = "\n".join([*found.differs, f"here: {versions}"])
+        return [drawn, fail(golden, message, f"rpent-box build {found.platform}")]
+    return [drawn, ok(golden, "the settled state and the first frame are as recorded")]
+
+
+def run_check(
+    plugin: PlatformPlugin,
+    *,
+    launcher: LauncherName,
+    python: str | None,
+    timeout_s: float,
+    runtime_dir: str | None,
+) -> PlatformCheck:
+    """Run `rpent_box.sim.check` in the platform's image or environment. Raises `LaunchError`."""
+    chosen, _ = choose_launcher("process" if python else launcher)
+    with TemporaryDirectory(prefix="rpent-box-doctor-") as folder, Box.create(runtime_dir) as box:
+        program = _program(plugin, chosen, python, log=str(Path(folder) / "check.log"))
+        running = chosen.start(program, box)
+        _wait(running, timeout_s)
+        return read_check(running)
+
+
+def read_check(running: Running) -> PlatformCheck:
+    """Return the last line that the check has printed. Raises `LaunchError` if it is none."""
+    lines = running.last_log_lines(400).splitlines()
+    for line in reversed(lines):
+        try:
+            return msgspec.json.decode(line, type=PlatformCheck)
+        except msgspec.DecodeError:
+            continue
+    raise LaunchError(
+        f"{running.describe()} ended without an answer",
+        hint="Its last words: --verbose",
+        detail="\n".join(lines[-60:]),
+    )
+
+
+def _program(plugin: PlatformPlugin, launcher: Launcher, python: str | None, log: str) -> Program:
+    return Program(
+        role="simulator",
+        name=plugin.name,
+        module=MODULE,
+        arguments=(plugin.name,),
+        image=image_name("platform", plugin.name),
+        python=python or _environment_of(plugin, launcher),
+        root=None,
+        environment=dict(plugin.environment),
+        log=log,
+    )
+
+
+def _environment_of(plugin: PlatformPlugin, launcher: Launcher) -> str:
+    return str(require_environment("platform", plugin.name)) if launcher.name == "process" else ""
+
+
+def _wait(running: Running, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while running.exit_status() is None:
+        if time.monotonic() >= deadline:
+            raise DeadlineExceeded(
+                f"{running.describe()} has drawn no frame in {timeout_s:.0f} s",
+                hint="Allow more: --timeout",
+                detail=running.last_log_lines(60),
+            )
+        time.sleep(POLL_S)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rpent-box gc`: remove what killed runs left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import msgspec
+import typer
+
+from rpent_box.cli import flags
+from rpent_box.cli.border import NOT_COMPLETED, border
+from rpent_box.cli.surroundings import runtime_dir
+from rpent_box.launch.sweep import SweepReport, sweep
+
+
+def gc(as_json: flags.AsJson = False, verbose: flags.Verbose = False) -> None:
+    """Remove boxes whose owner is dead: their containers, processes, sockets and shared memory.
+
+    Living boxes and other users' are never touched. Every run does this at its start, for boxes
+    alone; this also looks for containers without a box.
+    """
+    with border(verbose=verbose, as_json=as_json):
+        report = sweep(runtime_dir(os.environ), containers=True)
+        if as_json:
+            encoded = msgspec.json.format(msgspec.json.encode(report), indent=2)
+            sys.stdout.write(encoded.decode() + "\n")
+        else:
+            sys.stdout.write(render_report(report))
+        if report.left:
+            raise typer.Exit(NOT_COMPLETED)
+
+
+def render_report(report: SweepReport) -> str:
+    """Return what was removed, a line each."""
+    lines = [f"removed box {box}" for box in report.boxes]
+    lines += [f"ended {program}" for program in report.programs]
+    lines += [f"removed shared memory {segment}" for segment in report.segments]
+    lines += [f"could not remove {thing}" for thing in report.left]
+    if not lines:
+        lines.append("nothing was left behind")
+    if report.living:
+        lines.append(f"in use and untouched: {', '.join(f'box {box}' for box in report.living)}")
+    return "\n".join(lines) + "\n"

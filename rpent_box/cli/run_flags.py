@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `rpent-box run` alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+from rpent_box.cli.flags import DEFAULT_BACKEND, OUTPUT, PROGRAMS, SIMULATOR, WORKER
+from rpent_box.contracts.control_messages import Video as VideoName
+
+Backend: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--backend",
+        help="The model to run.",
+        metavar="NAME",
+        show_default=f"{DEFAULT_BACKEND}, or whatever serves at --endpoint",
+        rich_help_panel=WORKER,
+    ),
+]
+Endpoint: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--endpoint",
+        help="Use a worker that runs already, e.g. tcp://host:port; it is never stopped.",
+        metavar="URL",
+        show_default=False,
+        rich_help_panel=WORKER,
+    ),
+]
+ExecuteSteps: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        help="Steps of each action chunk to execute before asking again.",
+        metavar="N",
+        min=1,
+        show_default="all that the model returns",
+        rich_help_panel=WORKER,
+    ),
+]
+PredictionTimeout: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        help="Longest wait for one prediction.",
+        metavar="SECONDS",
+        min=0.001,
+        show_default="the model's own, else 300",
+        rich_help_panel=WORKER,
+    ),
+]
+Suite: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Family of tasks.",
+        metavar="NAME",
+        show_default="the platform's own choice",
+        rich_help_panel=SIMULATOR,
+    ),
+]
+Task: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        help="Task within the suite, counted from 0.",
+        metavar="N",
+        min=0,
+        rich_help_panel=SIMULATOR,
+    ),
+]
+Episodes: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        help="How many episodes, each from an initial state of its own.",
+        metavar="N",
+        min=1,
+        rich_help_panel=SIMULATOR,
+    ),
+]
+FirstInitState: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        help="Initial state of the first episode.",
+        metavar="N",
+        min=0,
+        rich_help_panel=SIMULATOR,
+    ),
+]
+Seed: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        help="Seeds the simulator before every reset, and the model's noise.",
+        metavar="N",
+        min=0,
+        rich_help_panel=SIMULATOR,
+    ),
+]
+MaxSteps: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        help="Step limit of an episode.",
+        metavar="N",
+        min=1,
+        show_default="the suite's",
+        rich_help_panel=SIMULATOR,
+    ),
+]
+PlatformPython: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Interpreter of the simulator, for the process launcher.",
+        metavar="PATH",
+        show_default="the platform's environment",
+        rich_help_panel=SIMULATOR,
+    ),
+]
+PlatformOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="An option of the platform's own; may be repeated.",
+        metavar="KEY=VALUE",
+        show_default=False,
+        rich_help_panel=SIMULATOR,
+    ),
+]
+EpisodeTimeout: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        help="Longest duration of one episode.",
+        metavar="SECONDS",
+        min=1,
+        rich_help_panel=PROGRAMS,
+    ),
+]
+StallTimeout: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        help="Longest silence within an episode, beyond the prediction timeout.",
+        metavar="SECONDS",
+        min=1,
+        rich_help_panel=PROGRAMS,
+    ),
+]
+Video: TypeAlias = Annotated[
+    VideoName | None,
+    typer.Option(
+        help="Which episodes to write as episode.mp4.",
+        metavar="all|failures|none",
+        show_default="all for one episode, else none",
+        rich_help_panel=OUTPUT,
+    ),
+]

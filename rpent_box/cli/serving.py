@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `rpent-box serve` does: start one worker, say where it is, look after it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from rpent_box.cli.products import make_products
+from rpent_box.errors import BadOption, UsageError
+from rpent_box.evaluate.config import LauncherName
+from rpent_box.launch.choose import choose_launcher
+from rpent_box.launch.environments import require_environment
+from rpent_box.launch.images import image_name
+from rpent_box.launch.standalone import StandaloneWorker, standalone_worker
+from rpent_box.sim.results import utc_now
+from rpent_box.transport.paths import tcp_address
+from rpent_box.worker.backend import BackendSpec
+
+WATCH_EVERY_S = 0.5
+"""How late a worker's end is noticed at most."""
+
+
+class ServeRequest(Struct, frozen=True, kw_only=True):
+    """One worker to serve."""
+
+    spec: BackendSpec
+    platform: str
+    checkpoint: str | None
+    listen: str | None
+    """A tcp address; None: the box's own socket."""
+    cuda_device: str | None
+    python: str | None
+    root: str | None
+    threads: int | None
+    options: tuple[str, ...]
+    launcher: LauncherName
+    build: bool
+    start_timeout_s: float
+    output_dir: str
+    runtime_dir: str | None
+
+
+@contextmanager
+def start_worker(
+    request: ServeRequest, *, say: Callable[[str], None], environ: Mapping[str, str]
+) -> Iterator[StandaloneWorker]:
+    """Yield the worker once it is ready, and end it on leaving.
+
+    Raises `UsageError` before anything is started, and what `standalone_worker` raises.
+    """
+    check_request(request)
+    launcher, why = choose_launcher("process" if request.python else request.launcher)
+    say(f"launcher: {launcher.name} ({why})")
+    name = request.spec.name
+    if request.build and request.python is None:
+        make_products([("backend", name)], launcher.name, base=None, say=say, environ=environ)
+    python = request.python or ""
+    if launcher.name == "process" and request.python is None:
+        python = str(require_environment("backend", name))
+    with standalone_worker(
+        request.spec,
+        launcher,
+        checkpoint=request.checkpoint,
+        platform=request.platform,
+        options=request.options,
+        python=python,
+        root=request.root,
+        cuda_device=request.cuda_device,
+        threads=request.threads or _cores(),
+        log=str(_log_folder(request) / "worker.log"),
+        image=image_name("backend", name),
+        start_timeout_s=request.start_timeout_s,
+        say=lambda phase: say(f"worker: {phase}"),
+        listen=request.listen,
+        runtime_dir=request.runtime_dir,
+    ) as worker:
+        yield worker
+
+
+def announce(
+    worker: StandaloneWorker, request: ServeRequest, *, as_json: bool, quiet: bool
+) -> None:
+    """Print the endpoint on stdout: alone on its line, or as one object."""
+    if as_json:
+        facts = {
+            "endpoint": worker.endpoint,
+            "backend": request.spec.name,
+            "platform": request.platform,
+            "log": worker.running.program.log,
+        }
+        sys.stdout.write(json.dumps(facts, indent=2) + "\n")
+    else:
+        sys.stdout.write(worker.endpoint + "\n")
+    sys.stdout.flush()
+    if not quiet:
+        sys.stderr.write(
+            f"{worker.running.describe()} is ready; its log: {worker.running.program.log}\n"
+            f"use it: rpent-box run --platform {request.platform} --endpoint {worker.endpoint}\n"
+            "stop it: Ctrl-C\n"
+        )
+
+
+def serve_until_told(worker: StandaloneWorker) -> None:
+    """Return at Ctrl-C or SIGTERM. Raises `ProgramDied` when the worker ends by itself."""
+    try:
+        while True:
+            worker.watch()
+            time.sleep(WATCH_EVERY_S)
+    except (KeyboardInterrupt, SystemExit):
+        # The usual end of a server, and no failure.
+        sys.stderr.write("stopping: what is queued will be answered\n")
+
+
+def check_request(request: ServeRequest) -> None:
+    """Raise `UsageError` for what can be known to be wrong before anything is started."""
+    spec = request.spec
+    if request.platform not in spec.platforms:
+        raise BadOption(
+            f"{spec.name} has no adapter for the platform {request.platform}",
+            hint=f"It has adapters for: {', '.join(spec.platforms)}",
+        )
+    if spec.needs_checkpoint and request.checkpoint is None:
+        raise BadOption(f"{spec.name} has no built-in weights", hint="Give them: --checkpoint PATH")
+    if request.listen is not None:
+        tcp_address(request.listen)
+    if request.launcher == "docker" and (request.python or request.root):
+        raise UsageError(
+            "--python and --root cannot be used with containers: an image brings its own",
+            hint="Leave them out, or choose --launcher process.",
+        )
+
+
+def _log_folder(request: ServeRequest) -> Path:
+    stamp = utc_now().strftime("%Y%m%dT%H%M%SZ")
+    return Path(request.output_dir).expanduser().absolute() / f"{stamp}-serve-{request.spec.name}"
+
+
+def _cores() -> int:
+    """Return how many cores a worker may use that shares its machine with nobody."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue as text."""
+
+from __future__ import annotations
+
+import textwrap
+
+from rpent_box.cli.catalogue import BackendEntry, Catalogue, PlatformEntry, Prepared, SuiteEntry
+from rpent_box.cli.tables import render_table
+
+LABEL = 12
+WIDTH = 100
+
+
+def render_catalogue(catalogue: Catalogue, *, in_detail: bool) -> str:
+    """Return one screen: backends, platforms, suites; with tasks when `in_detail`."""
+    parts = ["BACKENDS\n", *(_backend(entry) for entry in catalogue.backends)]
+    if not catalogue.backends:
+        parts.append("  none\n")
+    parts.append("\nPLATFORMS\n")
+    parts += [_platform(entry, in_detail=in_detail) for entry in catalogue.platforms]
+    if not catalogue.platforms:
+        parts.append("  none is installed\n")
+    if not in_detail and catalogue.platforms:
+        parts.append(f"\nTasks: rpent-box list --platform {catalogue.platforms[0].name}\n")
+    return "".join(parts)
+
+
+def _backend(entry: BackendEntry) -> str:
+    needs = ["a checkpoint"] * entry.needs_checkpoint + ["a GPU"] * entry.needs_gpu
+    needs += [entry.memory] * bool(entry.memory)
+    kind = {"vla": "vision-language-action model", "wam": "world action model"}[entry.kind]
+    return f"  {entry.name}  {kind}: {entry.summary}\n" + _lines(
+        ("fits", ", ".join(entry.platforms) or "no installed platform"),
+        ("acts in", ", ".join(entry.action_spaces)),
+        ("needs", ", ".join(needs) or "nothing more"),
+        ("licence", entry.licence),
+        ("also called", ", ".join(entry.aliases)),
+        ("prepared", _prepared(entry.prepared, entry.name)),
+    )
+
+
+def _platform(entry: PlatformEntry, *, in_detail: bool) -> str:
+    height, width = entry.image_size
+    text = f"  {entry.name}  {entry.summary}\n" + _lines(
+        ("fits", ", ".join(entry.backends) or "no installed backend"),
+        ("moves in", ", ".join(entry.action_spaces)),
+        ("shows", f"{', '.join(entry.camera_roles)}, {height}x{width}"),
+        ("needs", ", ".join(part for part in (f"Python {entry.python}", entry.memory) if part)),
+        ("licence", entry.licence),
+        ("also called", ", ".join(entry.aliases)),
+        ("prepared", _prepared(entry.prepared, entry.name)),
+    )
+    if in_detail:
+        return text + "".join(_suite_with_tasks(suite) for suite in entry.suites)
+    return text + _suites(entry)
+
+
+def _suites(entry: PlatformEntry) -> str:
+    rows = [
+        (
+            suite.name + (" (default)" if suite.name == entry.default_suite else ""),
+            str(suite.tasks),
+            str(suite.init_states) if suite.init_states else "any seed",
+            str(suite.max_steps),
+            f"not here: {suite.unavailable}" if suite.unavailable else "",
+        )
+        for suite in entry.suites
+    ]
+    header = ("suite", "tasks", "init states", "max steps", "")
+    return render_table(header, rows, indent="    ")
+
+
+def _suite_with_tasks(suite: SuiteEntry) -> str:
+    if suite.unavailable:
+        return f"\n    {suite.name}: not here: {suite.unavailable}\n"
+    states = f"{suite.init_states} initial states each, " if suite.init_states else ""
+    head = f"\n    {suite.name}: {suite.tasks} tasks, {states}{suite.max_steps} steps at most\n"
+    return head + "".join(
+        f"    {number:4d}  {name}\n" for number, name in enumerate(suite.task_names)
+    )
+
+
+def _prepared(prepared: Prepared, name: str) -> str:
+    if prepared.image == prepared.environment == "no recipe":
+        return "by whoever installed it"
+    image = {
+        "ready": "image built",
+        "stale": "image older than this checkout",
+        "missing": "image not built",
+    }.get(prepared.image, "no Docker engine answers")
+    ready = prepared.environment == "ready"
+    text = f"{image}, environment {'built' if ready else 'not built'}"
+    if prepared.image == "stale" or (prepared.image != "ready" and not ready):
+        text += f" (rpent-box build {name})"
+    return text
+
+
+def _lines(*pairs: tuple[str, str]) -> str:
+    indent = " " * (4 + LABEL)
+    return "".join(
+        textwrap.fill(text, WIDTH, initial_indent=f"    {label:<{LABEL}}", subsequent_indent=indent)
+        + "\n"
+        for label, text in pairs
+        if text
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be known to be wrong before anything is started."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+
+from rpent_box.errors import BadOption, UsageError
+from rpent_box.evaluate.config import LauncherName, RunConfig
+from rpent_box.options import parse_options
+from rpent_box.plugins import find_backend, find_platform, fitting_backends
+from rpent_box.sim.manifest import Plan
+from rpent_box.sim.planning import check_episodes, check_task, find_suite, step_limit
+from rpent_box.sim.platform import PlatformPlugin
+from rpent_box.worker.backend import BackendSpec
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """A run that makes sense."""
+
+    plugin: PlatformPlugin
+    spec: BackendSpec | None
+    """None: a borrowed worker whose backend was not named."""
+    plan: Plan
+    launcher: LauncherName
+    fitting: tuple[str, ...]
+    """Installed backends that speak one of the platform's action spaces."""
+
+
+def check(config: RunConfig) -> Checked:
+    """Return what `config` asks for, by name. Raises `UsageError` and its kinds."""
+    plugin = find_platform(config.platform)
+    suite = find_suite(plugin, config.suite)
+    task_name = check_task(suite, config.task)
+    check_episodes(suite, first_init_state=config.first_init_state, episodes=config.episodes)
+    _check_numbers(config)
+    parse_options(plugin.options, config.platform_arguments, program=f"--platform {plugin.name}")
+    fitting = fitting_backends({control.action_space for control in plugin.meta.controls})
+    spec = _check_worker(config, plugin, fitting)
+    video = config.video or ("all" if config.episodes == 1 else "none")
+    return Checked(
+        plugin=plugin,
+        spec=spec,
+        plan=Plan(
+            platform=plugin.name,
+            suite=suite.name,
+            task=config.task,
+            task_name=task_name,
+            episodes=config.episodes,
+            first_init_state=config.first_init_state,
+            seed=config.seed,
+            max_steps=step_limit(suite, config.max_steps),
+            execute_steps=config.execute_steps,
+            video=video,
+            backend=spec.name if spec is not None else None,
+            checkpoint=config.checkpoint,
+            endpoint=config.endpoint,
+            backend_arguments=config.backend_arguments,
+            platform_arguments=config.platform_arguments,
+            prediction_timeout_s=config.prediction_timeout_s,
+        ),
+        launcher=_check_launcher(config),
+        fitting=fitting,
+    )
+
+
+def _check_worker(
+    config: RunConfig, plugin: PlatformPlugin, fitting: tuple[str, ...]
+) -> BackendSpec | None:
+    if config.endpoint is not None:
+        _check_borrowed(config)
+        return find_backend(config.backend) if config.backend is not None else None
+    if config.backend is None:
+        raise UsageError(
+            "a run needs a backend to start or the endpoint of one that runs",
+            hint="Give --backend NAME or --endpoint ADDRESS. See: rpent-box list",
+        )
+    spec = find_backend(config.backend)
+    if plugin.name not in spec.platforms:
+        raise BadOption(
+            f"{spec.name} has no adapter for {plugin.name}; it has for: "
+            f"{', '.join(spec.platforms)}",
+            hint=f"Backends that fit {plugin.name}: {', '.join(fitting) or 'none installed'}. "
+            "See: rpent-box list",
+        )
+    if spec.needs_checkpoint and config.checkpoint is None:
+        raise BadOption(f"{spec.name} has no built-in weights", hint="Give them: --checkpoint PATH")
+    parse_options(spec.options, config.backend_arguments, program=f"rpent-box serve {spec.name}")
+    return spec
+
+
+def _check_borrowed(config: RunConfig) -> None:
+    owned_only = {
+        "--checkpoint": config.checkpoint,
+        "--python": config.python,
+        "--root": config.root,
+        "--cuda-device": config.cuda_device,
+        "backend options": config.backend_arguments or None,
+    }
+    given = [name for name, value in owned_only.items() if value is not None]
+    if given:
+        raise UsageError(
+            f"--endpoint excludes {', '.join(given)}: the worker at {config.endpoint} runs already",
+            hint="Leave one of them out.",
+        )
+
+
+def _check_launcher(config: RunConfig) -> LauncherName:
+    """Return the launcher to choose from; an interpreter or a folder only suits processes."""
+    process_only = {
+        "--python": config.python,
+        "--root": config.root,
+        "--platform-python": config.platform_python,
+    }
+    given = [name for name, value in process_only.items() if value is not None]
+    if given and config.launcher == "docker":
+        raise UsageError(
+            f"{', '.join(given)} cannot be used with containers: an image brings its own",
+            hint="Leave it out, or choose --launcher process.",
+        )
+    return "process" if given else config.launcher
+
+
+def _check_numbers(config: RunConfig) -> None:
+    if config.execute_steps is not None and config.execute_steps < 1:
+        raise BadOption(f"{config.execute_steps} execute steps play nothing; wanted 1 or more")
+    if config.threads is not None and config.threads < 1:
+        raise BadOption(f"{config.threads} threads compute nothing; wanted 1 or more")
+    limits = {
+        "--start-timeout": config.start_timeout_s,
+        "--episode-timeout": config.episode_timeout_s,
+        "--stall-timeout": config.stall_timeout_s,
+        "--prediction-timeout": config.prediction_timeout_s,
+    }
+    for name, limit_s in limits.items():
+        if limit_s is not None and not (math.isfinite(limit_s) and limit_s > 0):
+            raise BadOption(f"{name} {limit_s} cannot be kept; wanted seconds above 0")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run is asked to do, and who is told how it goes."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from rpent_box.contracts.control_messages import EpisodePlayed, Progress, Video
+
+LauncherName: TypeAlias = Literal["auto", "docker", "process"]
+
+
+class RunConfig(Struct, frozen=True, kw_only=True):
+    """One run: one worker, one simulator, some episodes of one task."""
+
+    backend: str | None = None
+    """As on the command line. None, only with `endpoint`: whatever serves there."""
+    platform: str
+    suite: str | None = None
+    """None: the platform's default suite."""
+    task: int = 0
+    episodes: int = 1
+    first_init_state: int = 0
+    """Episode `i` starts from init state `first_init_state + i`; each is played once."""
+    seed: int = 7
+    """Seeds the simulator before every reset, and the model's noise."""
+    checkpoint: str | None = None
+    endpoint: str | None = None
+    """A worker that runs already; it is borrowed, never stopped."""
+    launcher: LauncherName = "auto"
+    python: str | None = None
+    """Interpreter of an owned worker, for the process launcher; None: the backend's environment."""
+    root: str | None = None
+    """Working directory of an owned worker, for the process launcher."""
+    platform_python: str | None = None
+    """Interpreter of the simulator, for the process launcher; None: the platform's environment."""
+    cuda_device: str | None = None
+    """GPU of an owned worker, by index or UUID."""
+    execute_steps: int | None = None
+    """Rows of each chunk to execute; None: all that the model returns."""
+    max_steps: int | None = None
+    """None: the suite's own limit."""
+    video: Video | None = None
+    """None: `all` for a single episode, else `none`."""
+    output_dir: str = "runs"
+    backend_arguments: tuple[str, ...] = ()
+    """Words for the worker's own options, e.g. `--predict-future`."""
+    platform_arguments: tuple[str, ...] = ()
+    """Words for the simulator's own options."""
+    prediction_timeout_s: float | None = None
+    """None: what the model's meta says, else 300 s."""
+    start_timeout_s: float = 600.0
+    """For the worker and the simulator to be ready."""
+    episode_timeout_s: float = 3600.0
+    """For one episode."""
+    stall_timeout_s: float = 600.0
+    """Between two signs of progress within an episode, beyond the prediction timeout."""
+    build: bool = False
+    """Build images or environments that are missing instead of naming the command."""
+    build_environ: dict[str, str] | None = None
+    """What a build reads proxies and package indexes from; None: this process's environment."""
+    threads: int | None = None
+    """CPU threads of the worker; None: the launcher's choice."""
+    runtime_dir: str | None = None
+    """Where boxes have their rooms (`Box.create`); None: `/tmp/rpent-box-<uid>`."""
+    command: tuple[str, ...] = ()
+    """The command line that asked for this run, for `run.json`."""
+
+
+class RunWatcher(Protocol):
+    """Is told how a run goes, from the thread that called `run_episodes`."""
+
+    def on_launcher(self, name: str, why: str) -> None:
+        """How programs are started (`docker`, `process`), and why that way."""
+
+    def on_phase(self, component: str, text: str) -> None:
+        """`worker` or `simulator` entered a phase of its start, e.g. `loading`, `ready`."""
+
+    def on_progress(self, episode: int, progress: Progress) -> None:
+        """Episode `episode` of the run moved on."""
+
+    def on_episode(self, played: EpisodePlayed) -> None:
+        """An episode ended; its row is on the disk."""
+
+
+class SilentWatcher:
+    """A `RunWatcher` that ignores everything."""
+
+    def on_launcher(self, name: str, why: str) -> None:
+        """Ignore it."""
+
+    def on_phase(self, component: str, text: str) -> None:
+        """Ignore it."""
+
+    def on_progress(self, episode: int, progress: Progress) -> None:
+        """Ignore it."""
+
+    def on_episode(self, played: EpisodePlayed) -> None:
+        """Ignore it."""

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run starts: its worker and its simulator, as programs for a launcher."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from rpent_box.evaluate.checking import Checked
+from rpent_box.evaluate.config import RunConfig, RunWatcher
+from rpent_box.evaluate.resources import Resources, find_resources
+from rpent_box.launch.box import Box
+from rpent_box.launch.place import WorkerPlace
+from rpent_box.launch.program import Launcher, Program
+from rpent_box.launch.simulator import simulator_program
+from rpent_box.launch.worker import worker_program
+
+WORKER_LOG = "worker.log"
+SIMULATOR_LOG = "simulator.log"
+THREADS = 1
+"""Of each program, unless asked for otherwise: a worker and a simulator take turns, and
+oversubscribed cores cost more than they give."""
+
+
+class Recipes(Struct, frozen=True, kw_only=True):
+    """Everything that a run's programs are made from, before there is a box for them."""
+
+    config: RunConfig
+    checked: Checked
+    launcher: Launcher
+    worker: Resources | None
+    """None: the worker is borrowed."""
+    simulator: Resources
+
+    def worker_program(self, box: Box, run_dir: Path) -> Program | None:
+        """Return the worker to start; None when it is borrowed."""
+        if self.checked.spec is None or self.worker is None:
+            return None
+        return worker_program(
+            self.checked.spec,
+            self.launcher,
+            box,
+            checkpoint=self.config.checkpoint,
+            platform=self.checked.plugin.name,
+            options=self.config.backend_arguments,
+            python=self.worker.python,
+            root=self.config.root,
+            cuda_device=self.config.cuda_device,
+            threads=self.config.threads or THREADS,
+            log=str(run_dir / WORKER_LOG),
+            image=self.worker.image,
+        )
+
+    def simulator_program(self, box: Box, run_dir: Path, place: WorkerPlace) -> Program:
+        """Return the simulator to start, able to reach the worker at `place`."""
+        return simulator_program(
+            self.checked.plugin,
+            self.launcher,
+            box,
+            options=self.config.platform_arguments,
+            output_dir=run_dir,
+            threads=THREADS,
+            log=str(run_dir / SIMULATOR_LOG),
+            python=self.simulator.python,
+            image=self.simulator.image,
+            worker=place,
+        )
+
+
+def gather(config: RunConfig, checked: Checked, launcher: Launcher, watcher: RunWatcher) -> Recipes:
+    """Find, or build when asked to, what both programs need. Raises as `find_resources` does."""
+    worker = None
+    if checked.spec is not None and config.endpoint is None:
+        say = partial(watcher.on_phase, "worker")
+        worker = find_resources("backend", checked.spec.name, config.python, launcher, config, say)
+    say = partial(watcher.on_phase, "simulator")
+    simulator = find_resources(
+        "platform", checked.plugin.name, config.platform_python, launcher, config, say
+    )
+    return Recipes(
+        config=config, checked=checked, launcher=launcher, worker=worker, simulator=simulator
+    )

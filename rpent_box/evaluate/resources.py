@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images or Python environments that a run needs: found, or built when asked to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from rpent_box.errors import ImageMissing
+from rpent_box.evaluate.config import RunConfig
+from rpent_box.launch.environments import build_environment, find_environment, require_environment
+from rpent_box.launch.images import image_id, image_name, image_state
+from rpent_box.launch.program import Launcher, Program
+from rpent_box.launch.recipe import Kind
+
+if TYPE_CHECKING:
+    from rpent_box.launch.engine import Engine
+
+Say: TypeAlias = Callable[[str], None]
+
+IN_IMAGE = "python"
+"""The interpreter's name where an image brings it."""
+
+
+class Resources(Struct, frozen=True, kw_only=True):
+    """What one program is started from."""
+
+    python: str
+    """For the process launcher."""
+    image: str
+    """For the docker launcher."""
+
+
+def find_resources(
+    kind: Kind, name: str, given: str | None, launcher: Launcher, config: RunConfig, say: Say
+) -> Resources:
+    """Return the interpreter or the image for `name`; `given` is an interpreter that was chosen.
+
+    Builds what is missing when `config.build` asks for it, and says when an image is old. Raises
+    `EnvironmentMissing` or `ImageMissing` with the command that builds it, and `LaunchError` when
+    a build fails.
+    """
+    if launcher.name == "docker":
+        image = _find_image(kind, name, launcher, config, say)
+        return Resources(python=IN_IMAGE, image=image)
+    python = given or _find_python(kind, name, config, say)
+    return Resources(python=python, image=image_name(kind, name))
+
+
+def _find_python(kind: Kind, name: str, config: RunConfig, say: Say) -> str:
+    if config.build and find_environment(kind, name) is None:
+        return str(build_environment(kind, name, say=say, environ=_environ(config)))
+    return str(require_environment(kind, name))
+
+
+def _find_image(kind: Kind, name: str, launcher: Launcher, config: RunConfig, say: Say) -> str:
+    image = image_name(kind, name)
+    engine = _engine(launcher)
+    state = "ready" if engine is None else image_state(engine, kind, name)
+    if state != "ready" and config.build:
+        # Late: builds are rare, and what they need is not.
+        from rpent_box.launch.build import build_images
+
+        build_images([(kind, name)], say=say, environ=_environ(config))
+    elif state == "missing":
+        raise ImageMissing(
+            f"the image {image} is not built",
+            hint=f"Build it: rpent-box build {name}. Without containers: --launcher process",
+        )
+    elif state == "stale":
+        say("the image is older than this checkout: --build makes it anew")
+    return image
+
+
+def image_ids(launcher: Launcher, programs: list[Program]) -> dict[str, str]:
+    """Return role → image id of what ran in containers; empty for processes."""
+    engine = _engine(launcher)
+    if engine is None:
+        return {}
+    return {program.role: image_id(engine, program.image) for program in programs}
+
+
+def _engine(launcher: Launcher) -> Engine | None:
+    if launcher.name != "docker":
+        return None
+    # Late: the Docker SDK is slow to import, and useless without an engine.
+    from rpent_box.launch.docker import DockerLauncher
+
+    return launcher.engine if isinstance(launcher, DockerLauncher) else None
+
+
+def _environ(config: RunConfig) -> dict[str, str]:
+    return dict(os.environ) if config.build_environ is None else config.build_environ

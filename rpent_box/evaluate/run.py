@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run from one call: check, start a worker and a simulator, play, write results."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from rpent_box.contracts.control_messages import (
+    ConnectWorker,
+    PlayEpisode,
+    WorkerConnected,
+)
+from rpent_box.contracts.meta import DEFAULT_PREDICTION_TIMEOUT_S
+from rpent_box.errors import RpentBoxError
+from rpent_box.evaluate.checking import Checked, check
+from rpent_box.evaluate.config import RunConfig, RunWatcher, SilentWatcher
+from rpent_box.evaluate.programs import Recipes, gather
+from rpent_box.evaluate.resources import image_ids
+from rpent_box.evaluate.starting import Programs, wait_both
+from rpent_box.evaluate.summary import RunSummary, figures, video_paths
+from rpent_box.launch.box import Box
+from rpent_box.launch.choose import choose_launcher
+from rpent_box.launch.place import WorkerPlace
+from rpent_box.launch.program import Launcher
+from rpent_box.launch.simulator import simulator_output_dir
+from rpent_box.sim.client import SimClient
+from rpent_box.sim.manifest import SimulatorFacts, WorkerFacts
+from rpent_box.sim.record import RunRecord, Started
+from rpent_box.sim.results import episode_folder_name
+
+__all__ = ["RunConfig", "RunSummary", "RunWatcher", "SilentWatcher", "run_episodes"]
+
+CONNECT_S = 60.0
+"""For the simulator to connect to a worker that is ready."""
+
+
+def run_episodes(config: RunConfig, watcher: RunWatcher) -> RunSummary:
+    """Play `config.episodes` episodes and return what came of them.
+
+    Raises an `RpentBoxError`: a `UsageError` or `OutputError` before anything is started; anything
+    else with the finished episodes already on the disk. Whatever is raised, nothing that was
+    started is left running, and a borrowed worker is left as it was.
+    """
+    began = time.monotonic()
+    checked = check(config)
+    launcher, why = choose_launcher(checked.launcher)
+    watcher.on_launcher(launcher.name, why)
+    recipes = gather(config, checked, launcher, watcher)
+    started = Started(launcher=launcher.name, why=why, command=config.command)
+    with RunRecord(config.output_dir, checked.plan, started) as record:
+        try:
+            return _Run(config, checked, launcher, recipes, record, watcher, began).play(why)
+        except RpentBoxError as error:
+            _say_what_is_kept(error, record)
+            raise
+
+
+class _Run(Struct, frozen=True):
+    """What the parts of one run share."""
+
+    config: RunConfig
+    checked: Checked
+    launcher: Launcher
+    recipes: Recipes
+    record: RunRecord
+    watcher: RunWatcher
+    began: float
+
+    def play(self, why: str) -> RunSummary:
+        """Start, connect, play everything, stop."""
+        with Box.create(self.config.runtime_dir) as box:
+            place = self._place(box)
+            programs = self._start(box, place)
+            with SimClient(box.paths.sim_endpoint(0), watch=programs.watch) as simulator:
+                self._wait_ready(programs, place, simulator)
+                connected = self._connect(programs, place, simulator)
+                start_s = time.monotonic() - self.began
+                self._play_all(programs, simulator, connected)
+                simulator.shut_down()
+        self.record.complete()
+        return self._summary(connected, why, start_s)
+
+    def _place(self, box: Box) -> WorkerPlace:
+        if self.config.endpoint is None:
+            return box.worker_place
+        return Box.join(self.config.endpoint)
+
+    def _start(self, box: Box, place: WorkerPlace) -> Programs:
+        run_dir = self.record.run_dir
+        worker = self.recipes.worker_program(box, run_dir)
+        simulator = self.recipes.simulator_program(box, run_dir, place)
+        programs = Programs(self.launcher, box)
+        programs.start(worker, simulator)
+        started = [simulator] if worker is None else [worker, simulator]
+        self.record.note(images=image_ids(self.launcher, started))
+        return programs
+
+    def _wait_ready(self, programs: Programs, place: WorkerPlace, simulator: SimClient) -> None:
+        ready = wait_both(
+            programs,
+            place,
+            simulator,
+            checked=self.checked,
+            config=self.config,
+            watcher=self.watcher,
+        )
+        self.record.note(
+            simulator=SimulatorFacts(
+                meta=ready.platform, versions=ready.versions, renderer=ready.renderer
+            )
+        )
+
+    def _connect(
+        self, programs: Programs, place: WorkerPlace, simulator: SimClient
+    ) -> WorkerConnected:
+        wanted = ConnectWorker(
+            endpoint=place.endpoint_for(self.launcher.view),
+            box=place.box,
+            fitting=self.checked.fitting,
+            prediction_timeout_s=self.config.prediction_timeout_s,
+        )
+        with programs.explaining():
+            connected = simulator.connect_worker(wanted, timeout_s=CONNECT_S)
+        self.record.note(
+            worker=WorkerFacts(meta=connected.meta, rpent_box=connected.worker_version)
+        )
+        return connected
+
+    def _play_all(
+        self, programs: Programs, simulator: SimClient, connected: WorkerConnected
+    ) -> None:
+        stall_timeout_s = self.config.stall_timeout_s + self._prediction_timeout_s(connected)
+        for episode in range(self.config.episodes):
+            with programs.explaining():
+                played = simulator.play(
+                    self._episode(episode),
+                    partial(self.watcher.on_progress, episode),
+                    timeout_s=self.config.episode_timeout_s,
+                    stall_timeout_s=stall_timeout_s,
+                )
+            self.record.add(played)
+            self.watcher.on_episode(played)
+
+    def _episode(self, episode: int) -> PlayEpisode:
+        plan = self.checked.plan
+        self.record.episode_folder(episode)
+        seen = simulator_output_dir(self.launcher, self.record.run_dir)
+        return PlayEpisode(
+            suite=plan.suite,
+            task=plan.task,
+            init_state=plan.first_init_state + episode,
+            episode=episode,
+            seed=plan.seed,
+            max_steps=plan.max_steps,
+            execute_steps=plan.execute_steps,
+            video=plan.video,
+            output_dir=f"{seen}/{episode_folder_name(episode)}",
+        )
+
+    def _prediction_timeout_s(self, connected: WorkerConnected) -> float:
+        explicit = self.config.prediction_timeout_s
+        chosen = explicit if explicit is not None else connected.meta.prediction_timeout_s
+        return DEFAULT_PREDICTION_TIMEOUT_S if chosen is None else chosen
+
+    def _summary(self, connected: WorkerConnected, why: str, start_s: float) -> RunSummary:
+        plan, record = self.checked.plan, self.record
+        return RunSummary(
+            run=record.name,
+            run_dir=str(record.run_dir),
+            backend=connected.meta.backend,
+            platform=plan.platform,
+            suite=plan.suite,
+            task=plan.task,
+            task_name=plan.task_name,
+            instruction=record.rows[0].instruction,
+            launcher=self.launcher.name,
+            launcher_why=why,
+            endpoint=plan.endpoint,
+            seed=plan.seed,
+            episodes=tuple(record.rows),
+            start_s=start_s,
+            total_s=time.monotonic() - self.began,
+            model=connected.meta,
+            videos=video_paths(record.run_dir, record.rows),
+            **asdict(figures(record.rows)),
+        )
+
+
+def _say_what_is_kept(error: RpentBoxError, record: RunRecord) -> None:
+    """Add to the error where the run's files are, and that finished episodes are among them."""
+    played = len(record.rows)
+    kept = f"{played} finished episode{'s' if played != 1 else ''}, " if played else ""
+    where = f"Kept: {kept}logs and run.json in {record.run_dir}"
+    error.hint = f"{error.hint}\n{where}" if error.hint else where

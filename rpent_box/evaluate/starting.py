@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker and a simulator, started side by side and looked after together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rpent_box.contracts.control_messages import SimReady
+from rpent_box.errors import IncompatibleWorker, PeerGone, WorkerDraining
+from rpent_box.evaluate.checking import Checked
+from rpent_box.evaluate.config import RunConfig, RunWatcher
+from rpent_box.launch.box import Box
+from rpent_box.launch.place import WorkerPlace
+from rpent_box.launch.program import Launcher, Program, Running, require_alive
+from rpent_box.launch.worker import wait_ready
+from rpent_box.sim.client import LAST_WORDS_S, SimClient, await_death
+
+UNTOLD = "starting"
+"""A simulator's phase before it has said anything."""
+
+
+class Programs:
+    """What a run has started. `watch` raises `ProgramDied` when one of them has ended."""
+
+    def __init__(self, launcher: Launcher, box: Box) -> None:
+        self._launcher = launcher
+        self._box = box
+        self.worker: Running | None = None
+        """None: the worker is borrowed."""
+        self.simulator: Running | None = None
+
+    def start(self, worker: Program | None, simulator: Program) -> None:
+        """Start both at once; raises before the first when one of them cannot be started."""
+        # The box stops the latest first: the simulator hangs up before its worker goes.
+        for program in (worker, simulator):
+            if program is not None:
+                self._launcher.check(program)
+        if worker is not None:
+            self.worker = self._launcher.start(worker, self._box)
+        self.simulator = self._launcher.start(simulator, self._box)
+
+    def watch(self) -> None:
+        """Raise `ProgramDied` for a program that has ended, with its last log lines."""
+        require_alive(*(one for one in (self.worker, self.simulator) if one is not None))
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """When the simulator finds its worker gone, say how our worker ended: that says more.
+
+        Raises `ProgramDied` instead. The simulator notices it before the exit status is there, so
+        this waits a moment.
+        """
+        try:
+            yield
+        except (PeerGone, WorkerDraining):
+            if self.worker is not None:
+                await_death(self.watch, LAST_WORDS_S)
+            raise
+
+
+def wait_both(
+    programs: Programs,
+    place: WorkerPlace,
+    simulator: SimClient,
+    *,
+    checked: Checked,
+    config: RunConfig,
+    watcher: RunWatcher,
+) -> SimReady:
+    """Wait until worker and simulator are ready, telling `watcher` the phases of both.
+
+    Raises `ProgramDied`, `WorkerFailed`, `SimulatorError`, `StartTimeout`, and
+    `IncompatibleWorker` when a borrowed worker serves another backend than was named.
+    """
+    deadline = time.monotonic() + config.start_timeout_s
+    relay = _PhaseRelay(simulator, watcher)
+
+    def meanwhile() -> None:
+        relay.look()
+        programs.watch()
+
+    health = wait_ready(
+        place.endpoint,
+        programs.worker,
+        deadline,
+        lambda phase: watcher.on_phase("worker", phase),
+        meanwhile=meanwhile,
+    )
+    _require_backend(health.backend, checked, place)
+    if relay.ready is not None:
+        return relay.ready
+    left_s = max(0.0, deadline - time.monotonic())
+    return simulator.wait_ready(timeout_s=left_s, on_phase=relay.tell)
+
+
+class _PhaseRelay:
+    """Asks the simulator where it stands and tells what is new."""
+
+    def __init__(self, simulator: SimClient, watcher: RunWatcher) -> None:
+        self.ready: SimReady | None = None
+        self._simulator = simulator
+        self._watcher = watcher
+        self._told = ""
+        self.tell(UNTOLD)
+
+    def look(self) -> None:
+        if self.ready is None:
+            self.ready = self._simulator.poll_ready()
+            self.tell(self._simulator.phase)
+
+    def tell(self, phase: str) -> None:
+        if phase != self._told:
+            self._told = phase
+            self._watcher.on_phase("simulator", phase)
+
+
+def _require_backend(serving: str, checked: Checked, place: WorkerPlace) -> None:
+    if checked.spec is None or checked.spec.name == serving:
+        return
+    raise IncompatibleWorker(
+        f"the worker at {place.endpoint} serves {serving}, not {checked.spec.name}",
+        hint=f"Name it (--backend {serving}), leave --backend out, or give another endpoint.",
+    )

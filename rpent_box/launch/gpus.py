@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which GPUs there are, asked of the driver before a program that wants one is started."""
+
+from __future__ import annotations
+
+import subprocess
+
+from msgspec import Struct
+
+from rpent_box.errors import LaunchError
+
+ALL_GPUS = ("all",)
+"""`Program.gpus` for a program that takes what it sees."""
+
+_QUERY = ("nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader")
+_TIMEOUT_S = 20.0
+
+
+class Gpu(Struct, frozen=True, kw_only=True):
+    """One GPU as the driver names it."""
+
+    index: str
+    """In PCI bus order."""
+    uuid: str
+    name: str
+
+
+def installed_gpus() -> tuple[Gpu, ...]:
+    """Return this machine's NVIDIA GPUs; none when no driver answers."""
+    try:
+        answer = subprocess.run(
+            _QUERY, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return parse_gpus(answer.stdout.decode(errors="replace"))
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """Read `nvidia-smi`'s table of index, UUID and name."""
+    gpus = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",", 2)]
+        if len(cells) == 3:
+            gpus.append(Gpu(index=cells[0], uuid=cells[1], name=cells[2]))
+    return tuple(gpus)
+
+
+def check_gpus(wanted: tuple[str, ...]) -> None:
+    """Raise `LaunchError` unless each of `wanted` (indices, UUIDs or their beginnings) is there."""
+    if not wanted or wanted == ALL_GPUS:
+        return
+    installed = installed_gpus()
+    for one in wanted:
+        if not any(_is(one, gpu) for gpu in installed):
+            raise LaunchError(f"there is no GPU {one} here", hint=_what_is_there(installed))
+
+
+def _is(wanted: str, gpu: Gpu) -> bool:
+    # CUDA takes the beginning of a UUID as well; a bare "GPU-" would match every one. Slices of a
+    # GPU are not in the driver's table: a wrong one fails later, with CUDA's own words.
+    if wanted.startswith("MIG-"):
+        return True
+    return wanted == gpu.index or (len(wanted) > len("GPU-") and gpu.uuid.startswith(wanted))
+
+
+def _what_is_there(installed: tuple[Gpu, ...]) -> str:
+    if not installed:
+        return "No NVIDIA driver answers (nvidia-smi). Without a GPU, leave out --cuda-device."
+    names = "; ".join(f"{gpu.index} = {gpu.name} ({gpu.uuid})" for gpu in installed)
+    return f"Use one of: {names}"

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulators as programs: what to start for a platform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rpent_box.launch.box import Box
+from rpent_box.launch.place import WorkerPlace
+from rpent_box.launch.program import Launcher, Mount, Program
+from rpent_box.launch.worker import seen_paths
+from rpent_box.sim.platform import PlatformPlugin
+from rpent_box.transport.paths import CONTAINER_ROOM, BoxPaths
+
+MODULE = "rpent_box.sim.serve"
+CONTAINER_OUTPUT = CONTAINER_ROOM / "output"
+
+
+def simulator_program(
+    plugin: PlatformPlugin,
+    launcher: Launcher,
+    box: Box,
+    *,
+    options: Sequence[str],
+    output_dir: str | Path,
+    threads: int,
+    log: str,
+    python: str,
+    image: str,
+    number: int = 0,
+    worker: WorkerPlace | None = None,
+    cpus: Sequence[int] = (),
+) -> Program:
+    """Return the program that serves `plugin` in `box`.
+
+    `options` are the words of the platform's own options. `number` tells a run's simulators apart
+    and chooses the socket, `box.paths.sim_endpoint(number)` on the host. `worker` is where the
+    worker listens, when it is not in this box.
+    """
+    seen = seen_paths(launcher, box)
+    place = worker or box.worker_place
+    words = [plugin.name, "--endpoint", seen.sim_endpoint(number)]
+    words += ["--box", box.id, "--view", launcher.view, "--lease", str(seen.lease)]
+    words += ["--threads", str(threads)]
+    output = Mount(str(Path(output_dir).absolute()), str(CONTAINER_OUTPUT), read_only=False)
+    return Program(
+        role="simulator",
+        name=plugin.name,
+        module=MODULE,
+        arguments=(*words, *options),
+        image=image,
+        python=python,
+        root=None,
+        defaults=dict(plugin.environment),
+        mounts=(*_mounts(box.paths), *place.simulator_mounts(box.paths), output),
+        network=place.needs_network,
+        threads=threads,
+        cpus=tuple(cpus),
+        log=log,
+    )
+
+
+def simulator_output_dir(launcher: Launcher, output_dir: str | Path) -> str:
+    """Return `output_dir` as the simulator sees it, for `PlayEpisode.output_dir`."""
+    return str(Path(output_dir).absolute() if launcher.view == "host" else CONTAINER_OUTPUT)
+
+
+def _mounts(paths: BoxPaths) -> tuple[Mount, ...]:
+    return (
+        Mount(str(paths.sockets), str(CONTAINER_ROOM / "sockets"), read_only=False),
+        Mount(str(paths.lease), str(CONTAINER_ROOM / "lease")),
+    )

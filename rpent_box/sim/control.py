@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The serving side of the control channel: one thread talks while the other simulates.
+
+    main thread     open the simulator ── take() ──▶ play ── answer() ──▶ …     GL lives here
+    control thread  receive ─▶ hello? answer from `phase` / `ready` / `failed`
+                            ─▶ else queue for take()            send what answer() left
+
+A hello is answered at all times and may be asked again: `Progress` says the phase of the start,
+`SimReady` ends it, a `Fault` says why there will be no ready.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from types import TracebackType
+
+import msgspec
+from msgspec import Struct
+
+from rpent_box.contracts.control_messages import (
+    ControlReply,
+    ControlRequest,
+    Progress,
+    SimHello,
+    SimReady,
+)
+from rpent_box.contracts.faults import fault_from
+from rpent_box.contracts.messages import Fault, Message
+from rpent_box.errors import ProtocolMismatch
+from rpent_box.transport.router import Router
+from rpent_box.transport.wire import Letter
+from rpent_box.version import PROTOCOL_VERSION
+
+RECEIVE_S = 0.5
+FLUSH_S = 2.0
+"""How long the last answers may take to leave."""
+
+_log = logging.getLogger("rpent_box.sim")
+
+
+class ControlQuestion(Message, frozen=True, kw_only=True):
+    """The envelope of what the host asks."""
+
+    id: int
+    """Chosen by the host, rising; every answer to it carries it back."""
+    body: ControlRequest
+
+
+class ControlAnswer(Message, frozen=True, kw_only=True):
+    """The envelope of what the simulator server says; a question may have several answers."""
+
+    id: int
+    body: ControlReply
+
+
+class Call(Struct, frozen=True):
+    """One question to answer, and whose it is."""
+
+    connection: bytes
+    id: int
+    body: ControlRequest
+
+
+class ControlServer:
+    """Binds when made, serves while entered. A context manager; close() may be called twice."""
+
+    def __init__(self, endpoint: str) -> None:
+        """Bind to `endpoint`. Raises `SocketBusy` or `TransportError`."""
+        self._router: Router[ControlQuestion, ControlAnswer] = Router.bind(
+            endpoint, questions=msgspec.msgpack.Decoder(ControlQuestion), refuse=_refuse
+        )
+        self.endpoint = self._router.endpoint
+        self._standing: Progress | SimReady | Fault = Progress(phase="starting")
+        self._calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[bytes, ControlAnswer]] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._told = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
+
+    def __enter__(self) -> ControlServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def stand(self, standing: Progress | SimReady | Fault) -> None:
+        """Set what every hello is answered with from now on."""
+        self._standing = standing
+
+    def wait_until_told(self, timeout_s: float) -> bool:
+        """Wait until some host has been told of a failed start; False when none asked in time."""
+        return self._told.wait(timeout_s)
+
+    def take(self, timeout_s: float) -> Call | None:
+        """Return the next question, or None after `timeout_s` seconds."""
+        try:
+            return self._calls.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def answer(self, call: Call, body: ControlReply) -> None:
+        """Send `body` to whoever asked `call`. Never waits."""
+        self._answers.put((call.connection, ControlAnswer(id=call.id, body=body)))
+        self._router.wake()
+
+    def close(self) -> None:
+        """Send what is left, then unbind and remove the socket file. May be called twice."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._router.wake()
+            self._thread.join(FLUSH_S)
+        self._router.close()
+
+    def _serve(self) -> None:
+        while not self._stopping.is_set():
+            letter = self._router.receive(RECEIVE_S)
+            if letter is not None:
+                self._sort(letter)
+            self._send_answers()
+        self._send_answers()
+        # A message is handed to ZeroMQ's own thread; give that thread time before the close.
+        time.sleep(0.05)
+
+    def _sort(self, letter: Letter[ControlQuestion]) -> None:
+        question = letter.question
+        if isinstance(question.body, SimHello):
+            standing = _check_protocol(question.body) or self._standing
+            answer = ControlAnswer(id=question.id, body=standing)
+            if self._router.send(letter.connection, answer) and isinstance(standing, Fault):
+                self._told.set()
+        else:
+            self._calls.put(Call(letter.connection, question.id, question.body))
+
+    def _send_answers(self) -> None:
+        while True:
+            try:
+                connection, answer = self._answers.get_nowait()
+            except queue.Empty:
+                return
+            if not self._router.send(connection, answer):
+                _log.warning("the host that asked question %d has gone", answer.id)
+
+
+def _check_protocol(hello: SimHello) -> Fault | None:
+    if hello.protocol == PROTOCOL_VERSION:
+        return None
+    return fault_from(
+        ProtocolMismatch(
+            f"the host speaks protocol {hello.protocol}, this simulator {PROTOCOL_VERSION}",
+            hint="Build the simulator's image or environment from the same release: "
+            "rpent-box build",
+        )
+    )
+
+
+class _AnyQuestion(Struct):
+    """As much of an unreadable envelope as an answer needs."""
+
+    id: int = 0
+
+
+def _refuse(envelope: bytes, reason: str) -> ControlAnswer:
+    try:
+        identifier = msgspec.msgpack.decode(envelope, type=_AnyQuestion).id
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        identifier = 0
+    error = ProtocolMismatch(
+        f"the simulator server cannot read a message: {reason}",
+        hint="Build the simulator's image or environment from the same release: rpent-box build",
+    )
+    return ControlAnswer(id=identifier, body=fault_from(error))

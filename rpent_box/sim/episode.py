@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The episode loop: reset, then predict and apply, until the task is solved or the steps are spent.
+
+It runs beside the simulator, so that an observation crosses one process border, once per chunk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from rpent_box.contracts.control_messages import EpisodePlayed, PlayEpisode, Progress
+from rpent_box.contracts.messages import EpisodeKey
+from rpent_box.contracts.meta import ModelMeta
+from rpent_box.contracts.observation import ActionChunk, Actions, Observation
+from rpent_box.errors import BadOption, SimulatorError
+from rpent_box.sim.platform import Applied, Platform, Scene
+from rpent_box.sim.results import write_atomically
+from rpent_box.sim.stopwatch import Stopwatch
+from rpent_box.sim.video import write_video
+
+Say: TypeAlias = Callable[[Progress], None]
+
+VIDEO_FPS = 10.0
+"""Frames are drawn again for the video, and drawing is what takes the time."""
+
+SAY_EVERY_FRAMES = 10
+
+
+class Policy(Protocol):
+    """What the loop needs of `rpent_box.client.ModelClient`."""
+
+    @property
+    def meta(self) -> ModelMeta: ...
+
+    def predict(
+        self, observation: Observation, *, episode: EpisodeKey | None = None
+    ) -> ActionChunk:
+        """Return a chunk that was checked: finite float32 [execute_steps, action_dim]."""
+
+    def reset(self) -> None:
+        """Forget the last episode."""
+
+
+def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say) -> EpisodePlayed:
+    """Play one episode to its end, save its actions and, when asked, its video.
+
+    Raises `BadOption` when `play` cannot be played with this policy, whatever the policy raises,
+    and `SimulatorError` when the platform breaks its protocol. A video that cannot be written is
+    no error: the result says why it is missing.
+    """
+    execute_steps = _execute_steps(play, policy.meta)
+    began = time.monotonic()
+    say(Progress(phase="resetting", max_steps=play.max_steps))
+    observation = platform.reset(_scene(play))
+    policy.reset()
+    setup_s = time.monotonic() - began
+
+    first_frames = frames_sha256(observation)
+    acted = _act(platform, policy, play, observation, execute_steps, say)
+    output = Path(play.output_dir)
+    write_atomically(output / "actions.npy", _as_npy(acted.actions))
+    video, video_s, video_error = _record(platform, play, success=acted.success, say=say)
+    return EpisodePlayed(
+        suite=play.suite,
+        task=play.task,
+        init_state=play.init_state,
+        episode=play.episode,
+        seed=play.seed,
+        instruction=observation.instruction,
+        success=acted.success,
+        steps=len(acted.actions),
+        predictions=acted.predictions,
+        execute_steps=execute_steps,
+        max_steps=play.max_steps,
+        wall_s=acted.wall_s,
+        setup_s=setup_s,
+        stages_s=acted.stages_s,
+        actions_sha256=actions_sha256(acted.actions),
+        first_frames_sha256=first_frames,
+        video=video,
+        video_s=video_s,
+        video_error=video_error,
+    )
+
+
+def actions_sha256(actions: Actions) -> str:
+    """Return the hash of float32 [steps, action_dim] actions in C order, little-endian."""
+    return hashlib.sha256(np.ascontiguousarray(actions, dtype="<f4").tobytes()).hexdigest()
+
+
+def frames_sha256(observation: Observation) -> str:
+    """Return the hash of an observation's images, roles in sorted order."""
+    digest = hashlib.sha256()
+    for role in sorted(observation.images):
+        digest.update(np.ascontiguousarray(observation.images[role]).tobytes())
+    return digest.hexdigest()
+
+
+class _Acted:
+    """What the loop has gathered so far."""
+
+    def __init__(self, action_dim: int) -> None:
+        self.rows: list[Actions] = []
+        self.steps = 0
+        self.predictions = 0
+        self.success = False
+        self.wall_s = 0.0
+        self.stages_s: dict[str, float] = {}
+        self._action_dim = action_dim
+
+    @property
+    def actions(self) -> Actions:
+        """float32 [steps, action_dim], as executed."""
+        if not self.rows:
+            return np.zeros((0, self._action_dim), dtype=np.float32)
+        return np.concatenate(self.rows)
+
+    def add(self, executed: Actions, *, success: bool) -> None:
+        self.rows.append(np.array(executed, dtype=np.float32))
+        self.steps += len(executed)
+        self.predictions += 1
+        self.success = success
+
+
+def _act(
+    platform: Platform,
+    policy: Policy,
+    play: PlayEpisode,
+    observation: Observation,
+    execute_steps: int,
+    say: Say,
+) -> _Acted:
+    acted = _Acted(policy.meta.control.action_dim)
+    watch = Stopwatch()
+    say(Progress(phase="acting", max_steps=play.max_steps))
+    while not acted.success and acted.steps < play.max_steps:
+        key = _episode_key(play, chunk=acted.predictions)
+        asked = time.monotonic()
+        chunk = policy.predict(observation, episode=key)
+        watch.add_prediction(time.monotonic() - asked, chunk.timings_s)
+        # The last chunk is cut, so that the step limit is the same whatever the chunk size.
+        actions = chunk.actions[: min(execute_steps, play.max_steps - acted.steps)]
+        applied = _checked(platform.apply(actions), given=len(actions))
+        watch.add_applied(applied.simulate_s, applied.render_s)
+        acted.add(actions[: applied.steps], success=applied.success)
+        say(
+            Progress(
+                phase="acting",
+                steps=acted.steps,
+                max_steps=play.max_steps,
+                success=acted.success,
+            )
+        )
+        if applied.observation is not None:
+            observation = applied.observation
+    acted.wall_s, acted.stages_s = watch.stop()
+    return acted
+
+
+def _checked(applied: Applied, *, given: int) -> Applied:
+    """Refuse an answer that would make the loop spin or show the model an old frame."""
+    if applied.success and 1 <= applied.steps <= given:
+        return applied
+    if not applied.success and applied.steps == given and applied.observation is not None:
+        return applied
+    shown = "no observation" if applied.observation is None else "an observation"
+    raise SimulatorError(
+        f"the platform executed {applied.steps} of {given} steps, success {applied.success}, and "
+        f"returned {shown}; wanted every step and an observation, unless the task was solved"
+    )
+
+
+def _execute_steps(play: PlayEpisode, meta: ModelMeta) -> int:
+    if play.max_steps < 1:
+        raise BadOption(f"an episode of {play.max_steps} steps cannot be played; wanted 1 or more")
+    if play.execute_steps is None:
+        return meta.execute_steps
+    if not 1 <= play.execute_steps <= meta.execute_steps:
+        raise BadOption(
+            f"{play.execute_steps} execute steps were asked for; "
+            f"{meta.backend} returns {meta.execute_steps} at a time",
+            hint=f"Choose --execute-steps from 1 to {meta.execute_steps}.",
+        )
+    return play.execute_steps
+
+
+def _scene(play: PlayEpisode) -> Scene:
+    return Scene(suite=play.suite, task=play.task, init_state=play.init_state, seed=play.seed)
+
+
+def _episode_key(play: PlayEpisode, *, chunk: int) -> EpisodeKey:
+    # Keyed by init state, not by place in the run: an episode played alone gets the same noise.
+    return EpisodeKey(
+        seed=play.seed, suite=play.suite, task=play.task, episode=play.init_state, chunk=chunk
+    )
+
+
+def _as_npy(actions: Actions) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(actions, dtype="<f4"), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _record(
+    platform: Platform, play: PlayEpisode, *, success: bool, say: Say
+) -> tuple[str | None, float, str]:
+    """Return (file name, seconds, why there is none); nothing at all when no video was asked."""
+    if play.video == "none" or (play.video == "failures" and success):
+        return None, 0.0, ""
+    began = time.monotonic()
+    path = Path(play.output_dir) / "episode.mp4"
+    say(Progress(phase="writing video", max_steps=play.max_steps, success=success))
+
+    def on_frame(count: int) -> None:
+        # A sign of life: a long episode takes a minute to draw.
+        if count % SAY_EVERY_FRAMES == 0:
+            say(Progress(phase="writing video", steps=count, success=success))
+
+    try:
+        write_video(
+            platform.replay(VIDEO_FPS),
+            path,
+            fps=VIDEO_FPS,
+            roles=platform.meta.camera_roles,
+            on_frame=on_frame,
+        )
+    except Exception as error:  # noqa: BLE001 - a renderer or a codec; the result must survive it
+        return None, time.monotonic() - began, f"{type(error).__name__}: {error}"
+    return path.name, time.monotonic() - began, ""

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`run.json`: what ran, where, with what, and everything needed to run it again."""
+
+from __future__ import annotations
+
+import os
+import platform as machine
+import subprocess
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from rpent_box.contracts.control_messages import Video
+from rpent_box.contracts.meta import ModelMeta, PlatformMeta
+from rpent_box.errors import OutputError
+from rpent_box.sim.results import write_atomically
+from rpent_box.version import PROTOCOL_VERSION, __version__
+
+MANIFEST_FILE = "run.json"
+
+SEED_RULE = (
+    "the simulator is seeded with `seed` before every reset; the model's noise is seeded from "
+    "(seed, suite, task, init state, chunk)"
+)
+
+GIT_TIMEOUT_S = 5.0
+
+RunStatus: TypeAlias = Literal["running", "complete", "failed"]
+
+
+class HostFacts(Struct, frozen=True, kw_only=True):
+    """The machine and the code that wrote the results."""
+
+    rpent_box: str
+    protocol: int
+    python: str
+    system: str
+    cpu: str
+    cores: int
+    """That this process may use."""
+    git_revision: str | None
+    """Of the checkout that this package is in; `-dirty` when it differs. None: installed."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What was asked."""
+
+    platform: str
+    suite: str
+    task: int
+    task_name: str
+    episodes: int
+    first_init_state: int
+    seed: int
+    max_steps: int
+    execute_steps: int | None
+    video: Video
+    backend: str | None = None
+    checkpoint: str | None = None
+    endpoint: str | None = None
+    backend_arguments: tuple[str, ...] = ()
+    platform_arguments: tuple[str, ...] = ()
+    prediction_timeout_s: float | None = None
+
+
+class SimulatorFacts(Struct, frozen=True, kw_only=True):
+    """What decided the physics and the pixels."""
+
+    meta: PlatformMeta
+    versions: dict[str, str]
+    renderer: str
+
+
+class WorkerFacts(Struct, frozen=True, kw_only=True):
+    """What decided the actions."""
+
+    meta: ModelMeta
+    rpent_box: str
+
+
+class RunManifest(Struct, frozen=True, kw_only=True):
+    """The contents of `run.json`."""
+
+    run: str
+    """The run folder's name."""
+    status: RunStatus
+    """`running` in the file of a run that is not going on: it was killed."""
+    started_at: str
+    """UTC, ISO 8601."""
+    finished_at: str | None = None
+    error: str | None = None
+    """Why it failed."""
+    command: tuple[str, ...] = ()
+    plan: Plan
+    seed_rule: str = SEED_RULE
+    launcher: str
+    """`docker`, `process`, or `compose` for a simulator that plays by itself."""
+    launcher_why: str = ""
+    images: dict[str, str] = {}
+    """`worker`, `simulator` → image id, when they ran in containers."""
+    host: HostFacts
+    simulator: SimulatorFacts | None = None
+    """None until it is ready."""
+    worker: WorkerFacts | None = None
+    """None until it is connected."""
+    episodes_played: int = 0
+    successes: int = 0
+
+
+def write_manifest(run_dir: Path, manifest: RunManifest) -> None:
+    """Write `run.json`, whole or not at all. Raises `OutputError`."""
+    data = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+    write_atomically(run_dir / MANIFEST_FILE, data + b"\n")
+
+
+def read_manifest(run_dir: Path) -> RunManifest:
+    """Return the manifest of a run. Raises `OutputError`."""
+    path = run_dir / MANIFEST_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunManifest)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise OutputError(f"{path} is not a run's manifest: {error}") from error
+
+
+def host_facts() -> HostFacts:
+    """Look at this machine."""
+    return HostFacts(
+        rpent_box=__version__,
+        protocol=PROTOCOL_VERSION,
+        python=machine.python_version(),
+        system=machine.platform(),
+        cpu=_cpu_model(),
+        cores=len(os.sched_getaffinity(0)),
+        git_revision=_git_revision(Path(__file__).resolve().parents[2]),
+    )
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return machine.machine()
+
+
+def _git_revision(checkout: Path) -> str | None:
+    if not (checkout / ".git").exists():
+        return None
+    revision = _git(checkout, "rev-parse", "HEAD")
+    if not revision:
+        return None
+    changed = _git(checkout, "status", "--porcelain", "--untracked-files=no")
+    return f"{revision}-dirty" if changed else revision
+
+
+def _git(checkout: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(checkout), *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=GIT_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

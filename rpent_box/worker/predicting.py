@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One batch through the model: what is refused before it, what is checked after it."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import msgspec
+import numpy as np
+
+from rpent_box.contracts.checks import check_actions
+from rpent_box.contracts.faults import fault_from
+from rpent_box.contracts.messages import Fault
+from rpent_box.contracts.meta import ModelMeta
+from rpent_box.contracts.observation import ActionChunk
+from rpent_box.errors import BadActions, RpentBoxError
+from rpent_box.worker.backend import Backend, BatchingBackend
+from rpent_box.worker.failure import expired, model_fault
+from rpent_box.worker.work import Answer, Errand, Prediction
+
+_log = logging.getLogger("rpent_box.worker")
+
+
+def predict_all(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> list[Answer]:
+    """Answer every prediction of `batch`, each with its chunk or with why there is none."""
+    began = time.monotonic()
+    answers = []
+    sound = []
+    for prediction in batch:
+        refusal = _refusal(prediction, began)
+        if refusal is None:
+            sound.append(prediction)
+        else:
+            answers.append(_answer(prediction, refusal))
+    results = _infer(backend, meta, sound)
+    ended = time.monotonic()
+    for prediction, result in zip(sound, results, strict=True):
+        checked = _checked(prediction, result, meta, began=began, ended=ended)
+        answers.append(_answer(prediction, checked))
+    return answers
+
+
+def run_errand(backend: Backend, errand: Errand) -> list[Answer]:
+    """Run a session operation; empty when nobody waits for its answer."""
+    result = None
+    try:
+        errand.run(backend)
+    except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+        _log.exception("a session operation failed")
+        result = model_fault(error)
+    if errand.request_id is None:
+        return []
+    return [Answer(connection=errand.connection, request_id=errand.request_id, result=result)]
+
+
+def _infer(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> list[ActionChunk | Fault]:
+    """Return one result per prediction, in order."""
+    if len(batch) > 1 and isinstance(backend, BatchingBackend):
+        try:
+            chunks = backend.predict_batch([prediction.input for prediction in batch])
+            if len(chunks) != len(batch):
+                raise BadActions(
+                    f"{meta.backend} returned {len(chunks)} chunks for {len(batch)} observations"
+                )
+        except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+            _log.exception("a batch of %d failed", len(batch))
+            if meta.uses_sessions:  # part of the sessions may have moved on: do not ask twice
+                return [model_fault(error)] * len(batch)
+        else:
+            return list(chunks)
+    return [_infer_one(backend, prediction) for prediction in batch]
+
+
+def _infer_one(backend: Backend, prediction: Prediction) -> ActionChunk | Fault:
+    try:
+        return backend.predict(prediction.input)
+    except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+        _log.exception("a prediction failed")
+        return model_fault(error)
+
+
+def _refusal(prediction: Prediction, now: float) -> Fault | None:
+    """Return why a prediction is not worth making any more."""
+    if now >= prediction.deadline:
+        return fault_from(expired(prediction, now))
+    try:
+        prediction.recheck()
+    except RpentBoxError as error:
+        return fault_from(error)
+    return None
+
+
+def _checked(
+    prediction: Prediction,
+    result: ActionChunk | Fault,
+    meta: ModelMeta,
+    *,
+    began: float,
+    ended: float,
+) -> ActionChunk | Fault:
+    """Return the chunk with its timings, or why it must not be executed."""
+    if isinstance(result, Fault):
+        return result
+    if ended >= prediction.deadline:
+        return fault_from(expired(prediction, ended))
+    try:
+        prediction.recheck()
+        _require_chunk(result, meta)
+    except RpentBoxError as error:
+        return fault_from(error)
+    timings_s = {"queue": began - prediction.received, **result.timings_s}
+    adapters_s = timings_s.get("encode", 0.0) + timings_s.get("decode", 0.0)
+    timings_s.setdefault("infer", max(0.0, ended - began - adapters_s))
+    return msgspec.structs.replace(result, timings_s=timings_s)
+
+
+def _require_chunk(result: object, meta: ModelMeta) -> None:
+    """Raise `BadActions` for anything that must not be executed, whatever its type."""
+    if not isinstance(result, ActionChunk) or not isinstance(result.actions, np.ndarray):
+        raise BadActions(
+            f"{meta.backend} returned {type(result).__name__}; wanted an ActionChunk of an array"
+        )
+    for name, fact in result.metadata.items():
+        # Exact types: numpy's scalars pass for numbers in Python, but cannot be encoded.
+        if type(fact) not in (bool, int, float, str):
+            raise BadActions(
+                f"{meta.backend} returned metadata {name} of type {type(fact).__name__}; wanted "
+                "bool, int, float or str"
+            )
+    check_actions(result, meta)
+
+
+def _answer(prediction: Prediction, result: ActionChunk | Fault) -> Answer:
+    return Answer(connection=prediction.connection, request_id=prediction.request_id, result=result)

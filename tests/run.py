@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run every test that this machine can run: `make test`. Ends with what was skipped, and why.
+
+Tests run in two Pythons: this one, and the simulator's own, where LIBERO can be imported. Words on
+the command line go to pytest, e.g. `make test ARGS="-k transport"`.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+
+from msgspec import Struct
+
+from rpent_box.errors import LaunchError
+from rpent_box.launch.build import build_images
+from rpent_box.launch.engine_socket import check_engine, engine_socket
+from rpent_box.launch.environments import build_environment, find_uv
+from rpent_box.launch.recipe import Kind
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS: tuple[tuple[Kind, str], ...] = (("backend", "mini-wam"), ("platform", "libero"))
+SIMULATOR = "libero"
+TEST_PACKAGES = ("hypothesis", "pytest", "pytest-timeout")
+TIMEOUT_S = 3600
+NO_TESTS = 5
+"""pytest's exit code when a selection leaves none."""
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One run of pytest."""
+
+    title: str
+    python: str
+    paths: tuple[str, ...]
+    marks: str = ""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What came of one part."""
+
+    part: Part
+    code: int
+    seconds: float
+    tests: int
+    failed: int
+    skipped: Counter[str]
+    """Reason → tests."""
+
+
+def main(words: list[str]) -> int:
+    started = time.monotonic()
+    without, marks = _missing_machines()
+    parts = [Part(title="this machine", python=sys.executable, paths=("tests",), marks=marks)]
+    try:
+        parts.append(_simulator_part())
+    except LaunchError as error:
+        without.append(f"tests in the simulator's Python: {error}")
+    outcomes = [_run(part, words) for part in parts]
+    _report(outcomes, without, time.monotonic() - started)
+    return 1 if any(outcome.code not in (0, NO_TESTS) for outcome in outcomes) else 0
+
+
+def _missing_machines() -> tuple[list[str], str]:
+    """Return what is not here in words, and pytest's selection without it. Builds images."""
+    without, marks = [], []
+    try:
+        check_engine(engine_socket())
+        build_images(PROGRAMS, say=_say, environ=os.environ)
+    except LaunchError as error:
+        without.append(f"docker tests: {error}")
+        marks.append("not docker")
+    if shutil.which("nvidia-smi") is None:
+        without.append("gpu tests: there is no GPU (no nvidia-smi)")
+        marks.append("not gpu")
+    return without, " and ".join(marks)
+
+
+def _simulator_part() -> Part:
+    """Make the environments that the process launcher uses; tests run inside the simulator's."""
+    pythons = {
+        name: build_environment(kind, name, say=_say, environ=os.environ) for kind, name in PROGRAMS
+    }
+    python = str(pythons[SIMULATOR])
+    subprocess.run(
+        [find_uv(), "pip", "install", "--quiet", f"--python={python}", *TEST_PACKAGES],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        timeout=TIMEOUT_S,
+    )
+    paths = (f"platforms/{SIMULATOR}/tests", "tests/unit/sim")
+    return Part(title=f"{SIMULATOR}'s Python", python=python, paths=paths, marks="not gpu")
+
+
+def _run(part: Part, words: list[str]) -> Outcome:
+    _say(f"\n=== tests in {part.title}: {' '.join(part.paths)}")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [part.python, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        command += [f"-m={part.marks}"] if part.marks else []
+        done = subprocess.run(
+            [*command, *words, *part.paths],
+            stdin=subprocess.DEVNULL,
+            cwd=ROOT,
+            check=False,
+            timeout=TIMEOUT_S,
+            env={"TESTCONTAINERS_RYUK_DISABLED": "true", **os.environ},
+        )
+        return _outcome(part, done.returncode, time.monotonic() - started, report)
+
+
+def _outcome(part: Part, code: int, seconds: float, report: Path) -> Outcome:
+    if not report.is_file():
+        return Outcome(
+            part=part, code=code or 1, seconds=seconds, tests=0, failed=0, skipped=Counter()
+        )
+    cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+    reasons = Counter(_reason(skip) for case in cases for skip in case.findall("skipped"))
+    bad = [
+        case for case in cases if case.find("failure") is not None or case.find("error") is not None
+    ]
+    return Outcome(
+        part=part, code=code, seconds=seconds, tests=len(cases), failed=len(bad), skipped=reasons
+    )
+
+
+def _reason(skip: ElementTree.Element) -> str:
+    message = skip.get("message", "no reason given")
+    if message != "collection skipped":
+        return message
+    # A whole file: path, line and reason, printed as a tuple.
+    printed = str(ast.literal_eval(skip.text or "('', 0, 'no reason given')")[2])
+    return printed.removeprefix("Skipped: ")
+
+
+def _report(outcomes: list[Outcome], without: list[str], seconds: float) -> None:
+    _say(f"\n=== all tests: {seconds:.0f} s")
+    for outcome in outcomes:
+        skipped = outcome.skipped.total()
+        passed = outcome.tests - outcome.failed - skipped
+        _say(
+            f"{outcome.part.title}: {passed} passed, {outcome.failed} failed, {skipped} skipped "
+            f"in {outcome.seconds:.0f} s (exit code {outcome.code})"
+        )
+        for reason, count in sorted(outcome.skipped.items()):
+            _say(f"  skipped {count}: {reason}")
+    for reason in without:
+        _say("not run: " + reason.replace("\n", "\n         "))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A point on a plane that has to reach a goal. Pure numpy, and it can fail in many ways."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from msgspec import Meta, Struct
+
+from rpent_box.contracts.control import ControlSpec
+from rpent_box.contracts.meta import PlatformMeta
+from rpent_box.contracts.observation import Actions, Image, Observation
+from rpent_box.sim.platform import Applied, PlatformPlugin, Scene, Suite
+
+CONTROL = ControlSpec(
+    embodiment="toy_point",
+    action_space="toy.point.delta.v1",
+    action_schema=("delta_x", "delta_y"),
+    action_type=None,
+)
+META = PlatformMeta(
+    name="toy",
+    controls=(CONTROL,),
+    camera_roles=("primary", "wrist"),
+    image_size=(32, 32),
+    proprio_schema={"position": 2, "goal": 2},
+)
+REACH = 0.05
+STEP = 0.1
+
+
+class ToyOptions(Struct, frozen=True, kw_only=True):
+    """Options of the toy platform."""
+
+    step_delay_s: Annotated[float, Meta(description="Seconds that a step takes.")] = 0.0
+    open_delay_s: Annotated[float, Meta(description="Seconds that the import takes.")] = 0.0
+    applied_log: Annotated[str, Meta(description="File that gets one line per apply.")] = ""
+    breaks: Annotated[
+        Literal["never", "open", "reset", "apply", "replay"],
+        Meta(description="Where it raises."),
+    ] = "never"
+
+
+class ToyPlatform:
+    """The running toy."""
+
+    def __init__(self, options: ToyOptions) -> None:
+        time.sleep(options.open_delay_s)
+        self._options = options
+        self._break_at("open")
+        self._position = np.zeros(2)
+        self._goal = np.zeros(2)
+        self._reachable = True
+        self._trace: list[np.ndarray] = []
+        self.closed = 0
+
+    @property
+    def meta(self) -> PlatformMeta:
+        return META
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {"numpy": np.__version__}
+
+    @property
+    def renderer(self) -> str:
+        return "numpy"
+
+    def reset(self, scene: Scene) -> Observation:
+        self._break_at("reset")
+        generator = np.random.default_rng([scene.seed, scene.task, scene.init_state])
+        self._position = generator.uniform(-1, 1, size=2)
+        self._goal = self._position + generator.uniform(0.5, 0.9, size=2)
+        self._reachable = scene.suite != "toy_hard"
+        self._trace = [self._position.copy()]
+        return self._observe()
+
+    def apply(self, actions: Actions) -> Applied:
+        if self._options.applied_log:
+            with Path(self._options.applied_log).open("a") as file:
+                file.write(f"{len(actions)}\n")
+        self._break_at("apply")
+        began = time.monotonic()
+        for done, action in enumerate(actions, start=1):
+            time.sleep(self._options.step_delay_s)
+            self._position = self._position + STEP * np.clip(action, -1, 1)
+            self._trace.append(self._position.copy())
+            if self._solved():
+                return self._applied(done, began, success=True)
+        return self._applied(len(actions), began, success=False)
+
+    def replay(self, fps: float) -> Iterator[dict[str, Image]]:
+        self._break_at("replay")
+        for position in self._trace:
+            yield self._draw(position)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def _solved(self) -> bool:
+        near = float(np.linalg.norm(self._goal - self._position)) < REACH
+        return self._reachable and near
+
+    def _applied(self, steps: int, began: float, *, success: bool) -> Applied:
+        simulated = time.monotonic()
+        observation = None if success else self._observe()
+        return Applied(
+            steps=steps,
+            success=success,
+            observation=observation,
+            simulate_s=simulated - began,
+            render_s=time.monotonic() - simulated,
+        )
+
+    def _observe(self) -> Observation:
+        return Observation(
+            images=self._draw(self._position),
+            proprio={
+                "position": self._position.astype(np.float32),
+                "goal": self._goal.astype(np.float32),
+            },
+            instruction="go to the goal",
+        )
+
+    def _draw(self, position: np.ndarray) -> dict[str, Image]:
+        shade = np.uint8(int(128 + 40 * position[0]) % 256)
+        primary = np.full((*META.image_size, 3), shade, dtype=np.uint8)
+        wrist = np.full((*META.image_size, 3), np.uint8(255) - shade, dtype=np.uint8)
+        return {"primary": primary, "wrist": wrist}
+
+    def _break_at(self, where: str) -> None:
+        if self._options.breaks == where:
+            raise RuntimeError(f"the toy broke at {where}")
+
+
+PLATFORM = PlatformPlugin(
+    name="toy",
+    summary="A point on a plane",
+    meta=META,
+    suites=(
+        Suite(name="toy_easy", tasks=("reach", "reach_again"), max_steps=40, init_states=6),
+        Suite(name="toy_hard", tasks=("never",), max_steps=25, init_states=6),
+        Suite(name="toy_gone", tasks=("none",), max_steps=1, init_states=1, unavailable="no files"),
+    ),
+    default_suite="toy_easy",
+    options=ToyOptions,
+    open=ToyPlatform,
+    python="3.10",
+)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+from mini_wam_parts import INSTRUCTION, FakeSession, model, observation, request
+
+from rpent_box.backends.mini_wam import BACKEND
+from rpent_box.backends.mini_wam.model import load
+from rpent_box.backends.mini_wam.options import MiniWamOptions
+from rpent_box.contracts.checks import check_actions, check_observation
+from rpent_box.errors import BadActions, BadObservation, BadOption, IncompatibleWorker
+from rpent_box.worker.backend import BatchingBackend, LoadContext, PredictionInput
+
+
+def test_a_chunk_is_what_the_meta_promises() -> None:
+    loaded = model(FakeSession())
+    shown = observation(primary=51)
+    check_observation(shown, loaded.meta)
+    chunk = loaded.predict(request(shown))
+    check_actions(chunk, loaded.meta)
+    assert chunk.actions[0, 0] == pytest.approx(0.2)
+    assert set(chunk.timings_s) == {"encode", "infer", "decode"}
+
+
+def test_the_future_is_not_computed_unless_asked_for() -> None:
+    session = FakeSession()
+    loaded = model(session)
+    chunk = loaded.predict(request(observation()))
+    assert session.asked == [("actions", "value", "thought")]
+    assert chunk.future_observation is None
+    assert chunk.value is None
+    assert not loaded.meta.returns_future_observation
+    assert not loaded.meta.returns_value
+
+
+def test_the_future_and_the_progress_come_when_asked_for() -> None:
+    loaded = model(FakeSession(), predict_future=True)
+    chunk = loaded.predict(request(observation(primary=51)))
+    assert loaded.meta.returns_future_observation
+    assert loaded.meta.returns_value
+    assert chunk.value == pytest.approx(0.2)
+    assert chunk.future_observation is not None
+    future = chunk.future_observation["primary"]
+    assert future.shape == (64, 64, 3)
+    assert (future == 51).all()
+
+
+def test_a_batch_keeps_the_order_of_its_requests() -> None:
+    loaded = model(FakeSession())
+    assert isinstance(loaded, BatchingBackend)
+    requests = [request(observation(primary=level)) for level in (255, 0, 51)]
+    firsts = [float(chunk.actions[0, 0]) for chunk in loaded.predict_batch(requests)]
+    assert firsts == pytest.approx([1.0, 0.0, 0.2])
+
+
+def test_the_session_is_run_once_for_a_batch() -> None:
+    session = FakeSession()
+    model(session).predict_batch([request(observation())] * 16)
+    assert len(session.asked) == 1
+    assert session.inputs[0]["images"].shape == (16, 2, 128, 128, 3)
+
+
+def test_a_known_instruction_is_known_however_it_is_written() -> None:
+    chunk = model(FakeSession()).predict(request(observation(instruction=INSTRUCTION.upper())))
+    assert chunk.metadata["instruction_known"] is True
+
+
+def test_another_instruction_is_answered_and_marked() -> None:
+    chunk = model(FakeSession()).predict(request(observation(instruction="dance")))
+    assert chunk.metadata["instruction_known"] is False
+    assert chunk.actions.shape == (10, 7)
+
+
+@pytest.mark.parametrize("output", ["actions", "value", "future"])
+def test_what_the_network_computed_must_be_finite(output: str) -> None:
+    session = FakeSession()
+    session.spoil[output] = math.nan
+    with pytest.raises(BadActions):
+        model(session, predict_future=True).predict(request(observation()))
+
+
+def test_unknown_request_options_are_refused() -> None:
+    asked = PredictionInput(observation=observation(), session="test", options={"steps": 3})
+    with pytest.raises(BadOption, match="steps"):
+        model(FakeSession()).predict(asked)
+
+
+def test_a_frame_of_an_odd_size_is_refused() -> None:
+    with pytest.raises(BadObservation, match="224x224"):
+        model(FakeSession()).predict(request(observation(size=224)))
+
+
+def test_a_platform_without_an_adapter_is_refused_before_anything_is_loaded() -> None:
+    context = LoadContext(platform="robotwin", checkpoint=None, threads=1, say=lambda phase: None)
+    with pytest.raises(IncompatibleWorker, match="robotwin"):
+        load(MiniWamOptions(), context)
+
+
+def test_the_declaration_and_the_loaded_model_agree() -> None:
+    meta = model(FakeSession()).meta
+    assert meta.backend == BACKEND.name
+    assert meta.kind == BACKEND.kind
+    assert meta.control.action_space in BACKEND.action_spaces
+    assert meta.max_batch == 16
+    assert msgspec.json.decode(msgspec.json.encode(meta), type=type(meta)) == meta
+
+
+def test_declaring_the_backend_imports_no_model_framework() -> None:
+    code = (
+        "import sys, rpent_box.backends.mini_wam\n"
+        "print(*sorted({'torch', 'onnx', 'onnxruntime'} & set(sys.modules)))"
+    )
+    shown = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert shown.stdout.strip() == ""
+
+
+def test_reset_drop_and_close_may_be_called_at_any_time() -> None:
+    loaded = model(FakeSession())
+    before = loaded.predict(request(observation(primary=9))).actions
+    loaded.reset("test")
+    loaded.drop("nobody")
+    loaded.close()
+    loaded.close()
+    assert np.array_equal(loaded.predict(request(observation(primary=9))).actions, before)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from rpent_box.cli.app import app
+from rpent_box.cli.catalogue import Prepared
+from rpent_box.cli.checks import channels, examination, leftovers, machine, programs
+from rpent_box.cli.checks.finding import Finding, fail, ok, warn
+from rpent_box.errors import LaunchError
+from rpent_box.plugins import find_platform
+from rpent_box.sim.check import PlatformCheck, check_platform
+from rpent_box.transport.segment import Segment
+
+DRAWN = PlatformCheck(platform="toy", renderer="egl: NVIDIA", reset_s=0.5, compared=True)
+
+
+def test_this_machine_passes_frames_and_messages() -> None:
+    assert channels.check_ring().status == "ok"
+    assert channels.check_shm_size().status in ("ok", "warn")
+
+
+def test_a_socket_answers_in_the_runtime_directory(tmp_path: Path) -> None:
+    finding = channels.check_socket(tmp_path / "rooms")
+    assert finding.status == "ok", finding.message
+    assert list((tmp_path / "rooms").iterdir()) == []
+
+
+def test_a_runtime_directory_that_cannot_be_used_names_the_variable(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    finding = channels.check_socket(tmp_path / "file" / "rooms")
+    assert finding.status == "fail"
+    assert "RPENT_BOX_RUNTIME_DIR" in finding.next_step
+
+
+@pytest.mark.parametrize(("free_mib", "status"), [(4, "fail"), (64, "warn"), (1024, "ok")])
+def test_little_shared_memory_is_a_warning_and_too_little_a_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free_mib: int, status: str
+) -> None:
+    room = SimpleNamespace(f_blocks=4096, f_bavail=free_mib, f_frsize=2**20)
+    monkeypatch.setattr(os, "statvfs", lambda path: room)
+    finding = channels.check_shm_size(tmp_path)
+    assert finding.status == status
+    assert f"{free_mib} MiB free of 4096 MiB" in finding.message
+
+
+def test_the_machine_is_described() -> None:
+    assert sys.executable in machine.check_python().message
+    assert f"{os.cpu_count()} cores" in machine.check_memory().message
+    assert "GiB free at" in machine.check_disk(Path.cwd()).message
+    assert machine.check_user().status == ("warn" if os.geteuid() == 0 else "ok")
+
+
+def test_dead_boxes_and_segments_are_found_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "YOUNG_S", 0.0)
+    room = tmp_path / "1a2b3c4d"
+    room.mkdir()
+    (tmp_path / "notes").mkdir()
+    segment = tmp_path / "rpent-box.1a2b3c4d.sim-0"
+    segment.write_bytes(b"x")
+    time.sleep(0.01)
+    finding = leftovers.check_leftovers(tmp_path, shm=tmp_path)
+    assert finding.status == "warn"
+    assert finding.next_step == "rpent-box gc"
+    assert "dead boxes: 1a2b3c4d; " in finding.message
+    assert segment.name in finding.message
+    assert "notes" not in finding.message
+    assert room.exists()
+    assert segment.exists()
+
+
+def test_what_is_in_use_is_no_leftover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "YOUNG_S", 0.0)
+    with Segment.create("/rpent-box.1a2b3c4d.sim-0", 4096, directory=tmp_path):
+        time.sleep(0.01)
+        assert leftovers.check_leftovers(tmp_path, shm=tmp_path).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("prepared", "status"),
+    [
+        (Prepared(image="ready", environment="missing"), "ok"),
+        (Prepared(image="no engine", environment="ready"), "ok"),
+        (Prepared(image="stale", environment="missing"), "warn"),
+        (Prepared(image="missing", environment="missing"), "warn"),
+        (Prepared(image="no recipe", environment="no recipe"), "ok"),
+    ],
+)
+def test_what_is_not_built_is_a_warning_with_the_command(prepared: Prepared, status: str) -> None:
+    finding = programs.check_prepared("backend", "toy", lambda kind, name: prepared)
+    assert finding.status == status
+    assert finding.next_step == ("rpent-box build toy" if status == "warn" else "")
+
+
+def test_a_drawn_frame_names_its_renderer() -> None:
+    drawn, golden = programs.findings_of(DRAWN)
+    assert drawn == ok("render toy", "egl: NVIDIA; a scene is built and drawn in 0.5 s")
+    assert golden.status == "ok"
+
+
+def test_software_rendering_is_a_warning() -> None:
+    found = PlatformCheck(platform="toy", renderer="osmesa: Mesa, llvmpipe")
+    (drawn,) = programs.findings_of(found)
+    assert drawn.status == "warn"
+    assert "software rendering" in drawn.message
+
+
+def test_another_physics_engine_is_a_failure_that_names_the_versions() -> None:
+    found = PlatformCheck(
+        platform="toy",
+        renderer="egl",
+        versions={"mujoco": "3.4.0"},
+        differs=("physics: the settled state is off by 0.1",),
+        compared=True,
+    )
+    _, golden = programs.findings_of(found)
+    assert golden.status == "fail"
+    assert "off by 0.1" in golden.message
+    assert "mujoco 3.4.0" in golden.message
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        PlatformCheck(platform="toy", error="no renderer", hint="install libosmesa6"),
+        PlatformCheck(platform="toy", renderer="osmesa", blank=("wrist",)),
+    ],
+)
+def test_no_frame_or_a_blank_one_is_a_failure(found: PlatformCheck) -> None:
+    (finding,) = programs.findings_of(found)
+    assert finding.status == "fail"
+    assert finding.next_step == found.hint
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_check_of_a_platform_draws_a_frame_and_survives_its_errors() -> None:
+    from msgspec.structs import replace
+
+    toy = find_platform("toy")
+    drawn = check_platform(toy)
+    assert (drawn.error, drawn.renderer, drawn.compared) == ("", "numpy", False)
+    assert drawn.blank == ("primary", "wrist")
+
+    watched = replace(toy, check=lambda platform: ["physics: it floats"])
+    assert check_platform(watched).differs == ("physics: it floats",)
+
+    def broken(options: object) -> object:
+        raise RuntimeError("no display")
+
+    failed = check_platform(replace(toy, open=broken))
+    assert failed.error == "RuntimeError: no display"
+    assert "Traceback" in failed.detail
+
+
+def test_the_answer_is_found_behind_what_a_simulator_prints() -> None:
+    text = 'warning: GL\n{"platform": "toy", "renderer": "egl"}\nbye\n'
+    running = SimpleNamespace(last_log_lines=lambda count: text, describe=lambda: "it")
+    assert programs.read_check(running).renderer == "egl"  # type: ignore[arg-type]
+
+
+def test_no_answer_at_all_brings_the_last_words() -> None:
+    running = SimpleNamespace(last_log_lines=lambda count: "Killed\n", describe=lambda: "it")
+    with pytest.raises(LaunchError, match="ended without an answer") as caught:
+        programs.read_check(running)  # type: ignore[arg-type]
+    assert caught.value.detail == "Killed"
+
+
+def invoke(
+    monkeypatch: pytest.MonkeyPatch, findings: list[Finding], *words: str
+) -> tuple[int, str]:
+    monkeypatch.setattr("rpent_box.cli.doctor.examine", lambda *_: iter(findings))
+    result = CliRunner().invoke(app, ["doctor", *words])
+    return result.exit_code, result.stdout
+
+
+def test_warnings_leave_the_machine_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, text = invoke(monkeypatch, [ok("a", "fine"), warn("b", "so so", "do this")])
+    assert code == 0
+    assert "warn  b                so so\n                       -> do this\n" in text
+    assert text.endswith("Ready, with warnings about: b.\n")
+
+
+def test_a_failure_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, text = invoke(monkeypatch, [fail("a", "broken\nin two ways", "mend it")])
+    assert code == 1
+    assert text.endswith("Not ready: a.\n")
+
+
+def test_json_prints_all_findings_as_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, text = invoke(monkeypatch, [fail("a", "broken", "mend it")], "--json")
+    assert code == 1
+    assert json.loads(text) == {
+        "ready": False,
+        "findings": [{"name": "a", "status": "fail", "message": "broken", "next_step": "mend it"}],
+    }
+
+
+def test_an_unknown_platform_is_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--platform", "nowhere", "--no-render"])
+    assert result.exit_code == 2
+    assert "no platform called nowhere" in result.stderr
+
+
+@pytest.mark.usefixtures("toy")
+def test_rendering_is_tried_only_where_it_can_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def render(plugin: object, **_: object) -> list[Finding]:
+        tried.append(plugin.name)  # type: ignore[attr-defined]
+        return []
+
+    monkeypatch.setattr(examination, "check_rendering", render)
+    monkeypatch.setattr(examination, "platform_names", lambda: ["toy"])
+    monkeypatch.setattr(examination, "check_docker_command", lambda environ: ok("d", ""))
+
+    def examine(prepared: Prepared, **asked: object) -> list[str]:
+        tried.clear()
+        settings = {"platform": None, "render": True, "launcher": "auto", "platform_python": None}
+        what = examination.Examination(
+            **{**settings, **asked},
+            timeout_s=1.0,
+            runtime_dir=None,  # type: ignore[arg-type]
+        )
+        list(examination.examine(what, lambda kind, name: prepared, {}))
+        return list(tried)
+
+    image = Prepared(image="ready", environment="missing")
+    environment = Prepared(image="missing", environment="ready")
+    assert examine(image) == ["toy"]
+    assert examine(image, launcher="process") == []
+    assert examine(environment) == []
+    assert examine(environment, launcher="process") == ["toy"]
+    assert examine(environment, platform="toy") == ["toy"]
+    assert examine(image, render=False) == []

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from rpent_box_toy.running import register_toy, toy_config
+
+from rpent_box.errors import BadOption, UnknownName, UsageError
+from rpent_box.evaluate.checking import check
+
+
+@pytest.fixture(autouse=True)
+def _toy(monkeypatch):
+    register_toy(monkeypatch)
+
+
+def checked(tmp_path, **changes):
+    return check(toy_config(tmp_path, **changes))
+
+
+def test_a_plain_run_gets_the_platforms_defaults(tmp_path):
+    result = checked(tmp_path, episodes=1, video=None)
+    assert (result.plan.suite, result.plan.task_name, result.plan.max_steps) == (
+        "toy_easy",
+        "reach",
+        40,
+    )
+    assert (result.spec.name, result.plan.backend) == ("toy", "toy")
+    assert result.fitting == ("toy",)
+
+
+@pytest.mark.parametrize(
+    ("episodes", "asked", "video"),
+    [(1, None, "all"), (2, None, "none"), (2, "failures", "failures")],
+)
+def test_a_single_episode_is_filmed_unless_told_otherwise(tmp_path, episodes, asked, video):
+    assert checked(tmp_path, episodes=episodes, video=asked).plan.video == video
+
+
+def test_an_option_given_wins_over_the_suites_limit(tmp_path):
+    assert checked(tmp_path, max_steps=9, suite="toy_hard").plan.max_steps == 9
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"platform": "nowhere"}, "no platform called nowhere"),
+        ({"backend": "nobody"}, "no backend called nobody"),
+        ({"suite": "toy_none"}, "no suite called toy_none"),
+        ({"task": 5}, "no task 5"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_known_ones(tmp_path, changes, said):
+    with pytest.raises(UnknownName, match=said) as caught:
+        checked(tmp_path, **changes)
+    assert "rpent-box list" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"episodes": 7}, "6 init states"),
+        ({"episodes": 0}, "0 episodes"),
+        ({"execute_steps": 0}, "0 execute steps"),
+        ({"threads": 0}, "0 threads"),
+        ({"max_steps": 0}, "step limit of 0"),
+        ({"start_timeout_s": 0.0}, "--start-timeout"),
+        ({"prediction_timeout_s": float("nan")}, "--prediction-timeout"),
+        ({"stall_timeout_s": float("inf")}, "--stall-timeout"),
+        ({"backend_arguments": ("--colour", "red")}, "--colour"),
+        ({"backend_arguments": ("--at-chunk", "many")}, "cannot be used"),
+        ({"platform_arguments": ("--step-delay-s", "slow")}, "cannot be used"),
+        ({"suite": "toy_gone"}, "no files"),
+        ({"backend": None}, "needs a backend"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_before_anything_starts(tmp_path, changes, said):
+    with pytest.raises(UsageError, match=said):
+        checked(tmp_path, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"checkpoint": "/weights"},
+        {"python": "/usr/bin/python3"},
+        {"root": "/tmp"},
+        {"cuda_device": "0"},
+        {"backend_arguments": ("--noise", "1")},
+    ],
+)
+def test_an_endpoint_excludes_what_only_an_owned_worker_has(tmp_path, changes):
+    borrowed = {"endpoint": "ipc:///tmp/w.sock", "python": None, **changes}
+    with pytest.raises(UsageError, match="--endpoint excludes"):
+        checked(tmp_path, **borrowed)
+
+
+def test_a_borrowed_worker_need_not_be_named(tmp_path):
+    result = checked(tmp_path, endpoint="ipc:///tmp/w.sock", python=None, backend=None)
+    assert result.spec is None
+    assert result.plan.backend is None
+
+
+def test_a_backend_without_an_adapter_is_refused_with_those_that_fit(tmp_path, monkeypatch):
+    from msgspec.structs import replace
+    from rpent_box_toy import backend
+
+    monkeypatch.setattr(backend, "BACKEND", replace(backend.BACKEND, platforms=("moon",)))
+    with pytest.raises(BadOption, match="no adapter for toy; it has for: moon") as caught:
+        checked(tmp_path)
+    assert "Backends that fit toy: toy" in caught.value.hint
+
+
+def test_a_backend_without_built_in_weights_needs_a_checkpoint(tmp_path, monkeypatch):
+    from msgspec.structs import replace
+    from rpent_box_toy import backend
+
+    monkeypatch.setattr(backend, "BACKEND", replace(backend.BACKEND, needs_checkpoint=True))
+    with pytest.raises(BadOption, match="no built-in weights"):
+        checked(tmp_path)
+    assert checked(tmp_path, checkpoint="/weights").plan.checkpoint == "/weights"
+
+
+def test_an_interpreter_means_processes_and_excludes_containers(tmp_path):
+    assert checked(tmp_path, launcher="auto").launcher == "process"
+    with pytest.raises(UsageError, match="--python, --platform-python cannot be used"):
+        checked(tmp_path, launcher="docker")
+    plain = {"python": None, "platform_python": None}
+    assert checked(tmp_path, launcher="docker", **plain).launcher == "docker"
+    assert checked(tmp_path, launcher="auto", **plain).launcher == "auto"

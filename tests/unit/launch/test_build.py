@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rpent_box.errors import LaunchError
+from rpent_box.launch import build, commands
+from rpent_box.launch.commands import Command, run_all
+from rpent_box.launch.host_settings import Indexes, certificate_bundle, pip_files, read_indexes
+
+ROOT = Path(__file__).resolve().parents[3]
+OLD_CLIENT = "Docker version 20.10.24+dfsg1, build 297e128"
+NEW_CLIENT = "Docker version 28.2.2, build e6534b4"
+
+
+def test_a_client_with_buildx_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = _docker(tmp_path / "a", OLD_CLIENT, buildx=False)
+    new = _docker(tmp_path / "b", NEW_CLIENT, buildx=True)
+    monkeypatch.setattr(build, "_docker_commands", lambda _environ: [old, new])
+    assert build.find_builder({}).words == (new, "buildx", "build", "--load")
+
+
+def test_an_old_client_builds_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = _docker(tmp_path / "a", NEW_CLIENT, buildx=False)
+    old = _docker(tmp_path / "b", OLD_CLIENT, buildx=False)
+    monkeypatch.setattr(build, "_docker_commands", lambda _environ: [new, old])
+    builder = build.find_builder({})
+    assert builder.words == (old, "build")
+    assert builder.environment["DOCKER_BUILDKIT"] == "1"
+
+
+def test_a_new_client_without_buildx_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = _docker(tmp_path, NEW_CLIENT, buildx=False)
+    monkeypatch.setattr(build, "_docker_commands", lambda _environ: [new])
+    with pytest.raises(LaunchError, match="can build with BuildKit") as caught:
+        build.find_builder({})
+    assert "docker-buildx" in caught.value.hint
+
+
+def test_a_failing_command_ends_the_others_and_shows_its_last_lines(tmp_path: Path) -> None:
+    started = time.monotonic()
+    slow = _python(tmp_path, "slow", "import time; time.sleep(60)")
+    bad = _python(tmp_path, "bad", "print('no space left'); raise SystemExit(3)")
+    with pytest.raises(LaunchError, match="bad failed: exit code 3") as caught:
+        run_all([slow, bad], timeout_s=30, say=lambda _text: None)
+    assert "no space left" in caught.value.message
+    assert str(bad.log) in caught.value.hint
+    assert time.monotonic() - started < 20
+
+
+def test_a_late_command_is_ended(tmp_path: Path) -> None:
+    child = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
+    with pytest.raises(LaunchError, match="not done in time"):
+        run_all([_python(tmp_path, "late", child)], timeout_s=1.5, say=lambda _text: None)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_what_a_command_logs_is_told_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "SAY_EVERY_S", 0.1)
+    said: list[str] = []
+    telling = "import time; print('#7 RUN pip\\n#7 sha256:feed', flush=True); time.sleep(1)"
+    run_all([_python(tmp_path, "one", telling)], timeout_s=30, say=said.append)
+    assert said == ["one", "one: #7 RUN pip"]
+
+
+def test_a_command_that_does_not_exist_is_a_launch_error(tmp_path: Path) -> None:
+    command = Command(
+        what="trying", words=("/no/such",), log=tmp_path / "l", environment={}, cwd=tmp_path
+    )
+    with pytest.raises(LaunchError, match="/no/such cannot be run"):
+        run_all([command], timeout_s=5, say=lambda _text: None)
+
+
+def test_pip_s_files_and_variables_are_read_variables_last(tmp_path: Path) -> None:
+    conf = tmp_path / "pip.conf"
+    conf.write_text(
+        "[global]\nindex-url = https://a.test/simple\n"
+        "extra-index-url = file:///disk/simple\n    https://b.test/simple\n"
+        "find-links = /wheels\ntrusted-host = a.test\n"
+    )
+    indexes = read_indexes({"PIP_TRUSTED_HOST": "c.test"}, (conf, tmp_path / "missing"))
+    assert indexes == Indexes(
+        default="https://a.test/simple",
+        extra=("file:///disk/simple", "https://b.test/simple"),
+        trusted_hosts=("c.test",),
+        find_links=("/wheels",),
+    )
+
+
+def test_a_container_is_told_only_what_it_can_reach() -> None:
+    indexes = Indexes(
+        default="https://a.test/simple", extra=("file:///d", "http://b.test"), find_links=("/w",)
+    ).remote()
+    assert indexes.pip_conf() == (
+        "[global]\nindex-url = https://a.test/simple\nextra-index-url = http://b.test\n"
+    )
+    assert 'url = "https://a.test/simple"\ndefault = true' in indexes.uv_toml()
+    assert "file:" not in indexes.uv_toml()
+    assert Indexes().remote().default is None
+
+
+def test_pip_s_files_are_those_of_the_given_environment() -> None:
+    files = pip_files({"HOME": "/home/me", "XDG_CONFIG_DIRS": "/x", "PIP_CONFIG_FILE": "/p"})
+    assert [str(file) for file in files] == [
+        "/x/pip/pip.conf",
+        "/etc/pip.conf",
+        "/home/me/.pip/pip.conf",
+        "/home/me/.config/pip/pip.conf",
+        "/p",
+    ]
+
+
+def test_the_certificates_are_those_that_the_environment_names(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("authorities")
+    assert certificate_bundle({"SSL_CERT_FILE": str(bundle)}) == bundle
+    assert certificate_bundle({"SSL_CERT_FILE": "/missing", "PIP_CERT": str(bundle)}) == bundle
+
+
+def test_apt_sources_of_both_styles_give_the_mirror_and_no_third_party(tmp_path: Path) -> None:
+    make_base = _load_make_base()
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text(
+        "# comment\ndeb-src http://m.test/debian bookworm main\n"
+        "deb [arch=amd64] http://m.test/debian bookworm main contrib\n"
+    )
+    (tmp_path / "sources.list.d/debian.sources").write_text(
+        "Types: deb\n# a comment\nURIs: http://s.test/sec\nSuites: bookworm-security\n"
+        "Components: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+    )
+    (tmp_path / "sources.list.d/other.sources").write_text(
+        "Types: deb\nURIs: http://node.test/x\nSuites: nodistro\nComponents: main\n\n"
+        "Types: deb\nURIs: http://off.test\nSuites: bookworm\nComponents: main\nEnabled: no\n"
+    )
+    sources = make_base.apt_sources(tmp_path, "bookworm")
+    assert sources == [
+        "deb [arch=amd64] http://m.test/debian bookworm main contrib",
+        "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://s.test/sec "
+        "bookworm-security main",
+    ]
+    assert make_base.main_mirror(sources, "bookworm") == "http://m.test/debian"
+
+
+def test_a_machine_without_a_mirror_of_the_suite_is_told_what_to_give() -> None:
+    make_base = _load_make_base()
+    with pytest.raises(make_base.CannotMake, match="--mirror URL"):
+        make_base.main_mirror([], "bookworm")
+
+
+def _load_make_base() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "rpent_box_make_base", ROOT / "images/base/make_base.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _docker(folder: Path, version: str, *, buildx: bool) -> str:
+    folder.mkdir(exist_ok=True)
+    path = folder / "docker"
+    path.write_text(
+        f'#!/bin/sh\nif [ "$1" = buildx ]; then exit {0 if buildx else 1}; fi\necho "{version}"\n'
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def _python(folder: Path, what: str, code: str) -> Command:
+    return Command(
+        what=what,
+        words=(sys.executable, "-c", code),
+        log=folder / f"{what}.log",
+        environment=dict(os.environ),
+        cwd=folder,
+    )

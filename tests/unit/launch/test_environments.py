@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from rpent_box.errors import EnvironmentMissing, LaunchError
+from rpent_box.launch import environments, system_packages
+from rpent_box.launch.recipe import Recipe
+
+FAKE_UV = """#!/bin/sh
+echo "$*" >>{calls}
+case " $* " in *" {fail} "*) echo uv says no >&2; exit 1;; esac
+if [ "$1" = venv ]; then
+    for last; do :; done
+    mkdir -p "$last/bin" && : >"$last/bin/python"
+fi
+"""
+
+
+class Ground:
+    """A checkout with one recipe, and a uv that only notes what it is asked."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls_file = root / "calls"
+        self.uv = root / "uv"
+        checkout = root / "checkout"
+        (checkout / "images/thing").mkdir(parents=True)
+        (checkout / "images/base").mkdir()
+        (checkout / "pyproject.toml").write_text("[project]\n")
+        self.lock = checkout / "images/thing/requirements.lock"
+        self.lock.write_text("something==1\n")
+        self.recipe = Recipe(
+            kind="backend",
+            name="thing",
+            checkout=checkout,
+            dockerfile=checkout / "images/thing/Dockerfile",
+            lock=self.lock,
+            project=None,
+            packages=(),
+        )
+        self.let_uv_fail_on("")
+        monkeypatch.setattr(environments, "find_uv", lambda: str(self.uv))
+        monkeypatch.setattr(environments, "find_recipe", lambda _kind, _name: self.recipe)
+        monkeypatch.setattr(environments, "find_checkout", lambda: checkout)
+
+    def let_uv_fail_on(self, word: str) -> None:
+        self.uv.write_text(FAKE_UV.format(calls=self.calls_file, fail=word or "never"))
+        self.uv.chmod(0o755)
+
+    def calls(self) -> list[str]:
+        text = self.calls_file.read_text() if self.calls_file.exists() else ""
+        self.calls_file.unlink(missing_ok=True)
+        return [" ".join(line.split()[:2]) for line in text.splitlines()]
+
+    def build(self) -> Path:
+        return environments.build_environment(
+            "backend", "thing", say=lambda _text: None, environ=dict(os.environ)
+        )
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    return Ground(tmp_path, monkeypatch)
+
+
+def test_an_environment_is_missing_until_it_is_built(ground: Ground) -> None:
+    assert environments.find_environment("backend", "thing") is None
+    with pytest.raises(EnvironmentMissing) as caught:
+        environments.require_environment("backend", "thing")
+    assert "rpent-box build thing --launcher process" in caught.value.hint
+    python = ground.build()
+    assert ground.calls() == ["venv --clear", "pip install", "pip install"]
+    assert environments.find_environment("backend", "thing") == python
+    assert environments.require_environment("backend", "thing") == python
+
+
+def test_a_second_build_does_nothing(ground: Ground) -> None:
+    ground.build()
+    ground.calls()
+    ground.build()
+    assert ground.calls() == []
+
+
+def test_a_build_that_failed_is_not_ready_and_goes_on_where_it_stopped(ground: Ground) -> None:
+    ground.let_uv_fail_on("--no-deps")
+    with pytest.raises(LaunchError, match="uv says no"):
+        ground.build()
+    assert environments.find_environment("backend", "thing") is None
+    ground.let_uv_fail_on("")
+    ground.calls()
+    ground.build()
+    assert ground.calls() == ["pip install", "pip install"]
+
+
+def test_another_lock_is_another_environment(ground: Ground) -> None:
+    first = ground.build()
+    ground.lock.write_text("something==2\n")
+    assert environments.find_environment("backend", "thing") is None
+    assert ground.build() != first
+
+
+def test_changed_entry_points_are_installed_again_without_a_new_venv(ground: Ground) -> None:
+    first = ground.build()
+    ground.calls()
+    (ground.recipe.checkout / "pyproject.toml").write_text("[project]\nname = 'new'\n")
+    assert environments.find_environment("backend", "thing") is None
+    assert ground.build() == first
+    assert "venv --clear" not in ground.calls()
+
+
+def test_locked_packages_are_installed_with_hashes_and_ours_without_dependencies(
+    ground: Ground,
+) -> None:
+    ground.build()
+    lines = ground.calls_file.read_text().splitlines()
+    assert f"--require-hashes --compile-bytecode -r={ground.lock}" in lines[1]
+    assert "--no-deps" in lines[2]
+    assert f"--editable={ground.recipe.checkout}" in lines[2]
+
+
+def test_without_a_fitting_python_the_error_gives_one_command(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    ground.let_uv_fail_on("venv")
+    with pytest.raises(EnvironmentMissing, match="needs Python 3") as caught:
+        ground.build()
+    assert caught.value.hint.startswith(f"Install it: {ground.uv} python install 3.")
+    assert "uv says no" in caught.value.detail
+
+
+def test_of_two_builders_one_waits_and_says_so(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = environments.environment_path("backend", "thing")
+    path.parent.mkdir(parents=True)
+    said: list[str] = []
+    monkeypatch.setattr(environments, "BUILD_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(environments, "LOCK_POLL_S", 0.05)
+    with path.with_suffix(".lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(LaunchError, match="for too long"):
+            environments.build_environment(
+                "backend", "thing", say=said.append, environ=dict(os.environ)
+            )
+    assert said == [f"waiting: another command is building {path.name}"]
+
+
+def test_uv_gets_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = tmp_path / "pip.conf"
+    conf.write_text("[global]\nextra-index-url = file:///somewhere/simple\n")
+    environ = {"PIP_CONFIG_FILE": str(conf), "PIP_INDEX_URL": "https://index.test/simple"}
+    given = environments._build_environ({**environ, "VIRTUAL_ENV": "/other"})
+    assert given["UV_DEFAULT_INDEX"] == "https://index.test/simple"
+    assert "file:///somewhere/simple" in given["UV_INDEX"]
+    assert "VIRTUAL_ENV" not in given
+
+
+def test_missing_packages_are_named_and_a_new_name_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    dpkg = tmp_path / "dpkg-query"
+    dpkg.write_text(
+        "#!/bin/sh\necho 'liba installed'\necho 'libbt64 installed'\necho 'libc config-files'\n"
+    )
+    dpkg.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert system_packages.missing_system_packages(["liba", "libb", "libc"]) == ["libc"]
+
+
+def test_without_root_the_error_gives_the_one_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(system_packages, "missing_system_packages", lambda _names: ["liba", "libb"])
+    monkeypatch.setattr(system_packages, "root_prefix", lambda: None)
+    with pytest.raises(EnvironmentMissing) as caught:
+        system_packages.install_system_packages(
+            ["liba", "libb"], log=tmp_path / "log", environ={}, say=lambda _text: None
+        )
+    assert caught.value.hint == "Install them: sudo apt-get install liba libb"
+
+
+def test_with_root_packages_are_installed_without_a_question(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    apt = tmp_path / "apt-get"
+    apt.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >>{tmp_path}/calls\n')
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(system_packages, "missing_system_packages", lambda _names: ["liba"])
+    system_packages.install_system_packages(
+        ["liba"], log=tmp_path / "log", environ=dict(os.environ), say=lambda _text: None, prefix=()
+    )
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "noninteractive update",
+        "noninteractive install --yes --no-install-recommends liba",
+    ]

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is started for a backend and for a platform, whichever way."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+from msgspec import Struct
+from rpent_box_toy.backend import BACKEND
+from rpent_box_toy.platform import PLATFORM
+
+from rpent_box.errors import BadOption
+from rpent_box.launch.box import Box
+from rpent_box.launch.program import Mount, Program, Running
+from rpent_box.launch.simulator import simulator_output_dir, simulator_program
+from rpent_box.launch.worker import worker_program
+from rpent_box.sim.serve import _parser as simulator_parser
+from rpent_box.worker.backend import BackendSpec
+
+
+class Containers(Struct, frozen=True):
+    """A launcher that only says how its programs see the box."""
+
+    name: Literal["docker"] = "docker"
+    view: Literal["container"] = "container"
+
+    def check(self, program: Program) -> None:
+        raise NotImplementedError
+
+    def start(self, program: Program, box: Box) -> Running:
+        raise NotImplementedError
+
+
+class Processes(Struct, frozen=True):
+    name: Literal["process"] = "process"
+    view: Literal["host"] = "host"
+
+    def check(self, program: Program) -> None:
+        raise NotImplementedError
+
+    def start(self, program: Program, box: Box) -> Running:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    with Box.create(tmp_path / "rt") as one:
+        yield one
+
+
+def worker(
+    box: Box,
+    launcher: Containers | Processes,
+    spec: BackendSpec = BACKEND,
+    *,
+    checkpoint: str | None = None,
+    cuda_device: str | None = None,
+    endpoint: str | None = None,
+) -> Program:
+    return worker_program(
+        spec,
+        launcher,
+        box,
+        checkpoint=checkpoint,
+        platform="toy",
+        options=("--some-option=1",),
+        python="/usr/bin/python3",
+        root=None,
+        cuda_device=cuda_device,
+        threads=2,
+        log="/tmp/worker.log",
+        image="an/image",
+        endpoint=endpoint,
+    )
+
+
+def simulator(box: Box, launcher: Containers | Processes, tmp_path: Path, **more: int) -> Program:
+    return simulator_program(
+        PLATFORM,
+        launcher,
+        box,
+        options=("--other=2",),
+        output_dir=tmp_path / "run",
+        threads=1,
+        log="/tmp/simulator.log",
+        python="/usr/bin/python3",
+        image="a/simulator",
+        **more,
+    )
+
+
+def value(program: Program, flag: str) -> str:
+    return program.arguments[program.arguments.index(flag) + 1]
+
+
+def mounts(program: Program) -> dict[str, Mount]:
+    return {mount.target: mount for mount in program.mounts}
+
+
+def test_a_workers_words_are_the_hosts_paths_as_a_process(box: Box) -> None:
+    program = worker(box, Processes())
+    assert program.role == "worker"
+    assert program.module == "rpent_box.worker.serve"
+    assert program.arguments[0] == BACKEND.name
+    assert value(program, "--endpoint") == box.paths.worker_endpoint
+    assert value(program, "--box") == box.id
+    assert value(program, "--view") == "host"
+    assert value(program, "--lease") == str(box.paths.lease)
+    assert value(program, "--platform") == "toy"
+    assert value(program, "--threads") == "2"
+    assert program.arguments[-1] == "--some-option=1"
+    assert not program.network
+
+
+def test_a_workers_words_are_the_containers_paths_in_a_container(box: Box) -> None:
+    program = worker(box, Containers())
+    assert value(program, "--endpoint") == "ipc:///run/rpent-box/sockets/worker.sock"
+    assert value(program, "--view") == "container"
+    assert value(program, "--lease") == "/run/rpent-box/lease"
+
+
+def test_a_worker_sees_its_box_and_nothing_else_and_may_not_write_frames(box: Box) -> None:
+    seen = mounts(worker(box, Containers()))
+    assert {target: mount.read_only for target, mount in seen.items()} == {
+        "/dev/shm": True,
+        "/run/rpent-box/sockets": False,
+        "/run/rpent-box/lease": True,
+        "/run/rpent-box/results": False,
+    }
+    assert seen["/dev/shm"].source == str(box.paths.grants)
+
+
+def test_a_simulator_may_write_frames_and_its_runs_folder(box: Box, tmp_path: Path) -> None:
+    program = simulator(box, Containers(), tmp_path)
+    seen = mounts(program)
+    assert {target: mount.read_only for target, mount in seen.items()} == {
+        "/dev/shm": False,
+        "/run/rpent-box/sockets": False,
+        "/run/rpent-box/lease": True,
+        "/run/rpent-box/results": True,
+        "/run/rpent-box/output": False,
+    }
+    assert seen["/run/rpent-box/output"].source == str(tmp_path / "run")
+    assert value(program, "--endpoint") == "ipc:///run/rpent-box/sockets/sim-0.sock"
+
+
+def test_simulators_of_one_box_have_sockets_of_their_own(box: Box, tmp_path: Path) -> None:
+    program = simulator(box, Processes(), tmp_path, number=3)
+    assert value(program, "--endpoint") == box.paths.sim_endpoint(3)
+
+
+def test_the_simulators_words_are_understood_by_its_server(box: Box, tmp_path: Path) -> None:
+    for launcher in (Containers(), Processes()):
+        program = simulator(box, launcher, tmp_path)
+        known, rest = simulator_parser().parse_known_args(program.arguments)
+        assert known.platform == PLATFORM.name
+        assert str(known.lease) == value(program, "--lease")
+        assert rest == ["--other=2"]
+
+
+def test_the_output_folder_is_named_as_the_simulator_sees_it(tmp_path: Path) -> None:
+    assert simulator_output_dir(Processes(), tmp_path) == str(tmp_path)
+    assert simulator_output_dir(Containers(), tmp_path) == "/run/rpent-box/output"
+
+
+def test_a_checkpoint_is_mounted_read_only_and_keeps_its_path(box: Box, tmp_path: Path) -> None:
+    (tmp_path / "weights").mkdir()
+    program = worker(box, Containers(), checkpoint=str(tmp_path / "weights"))
+    assert value(program, "--checkpoint") == str(tmp_path / "weights")
+    mount = mounts(program)[str(tmp_path / "weights")]
+    assert (mount.source, mount.read_only) == (str(tmp_path / "weights"), True)
+
+
+def test_a_checkpoint_that_is_not_there_is_refused_before_anything_starts(box: Box) -> None:
+    with pytest.raises(BadOption, match="there is no checkpoint at /nonexistent"):
+        worker(box, Processes(), checkpoint="/nonexistent")
+
+
+def test_gpus_are_those_asked_for_or_all_for_a_model_that_needs_one(box: Box) -> None:
+    needing = msgspec.structs.replace(BACKEND, needs_gpu=True)
+    without = msgspec.structs.replace(BACKEND, needs_gpu=False)
+    assert worker(box, Containers(), needing).gpus == ("all",)
+    assert worker(box, Containers(), without).gpus == ()
+    assert worker(box, Containers(), without, cuda_device="GPU-1234").gpus == ("GPU-1234",)
+    assert worker(box, Containers(), needing, cuda_device="0, 1").gpus == ("0", "1")
+
+
+def test_only_a_declared_need_or_a_tcp_endpoint_opens_the_network(box: Box) -> None:
+    needing = msgspec.structs.replace(BACKEND, needs_network=True)
+    assert worker(box, Containers(), needing).network
+    listening = worker(box, Containers(), endpoint="tcp://127.0.0.1:0")
+    assert listening.network
+    assert value(listening, "--endpoint") == "tcp://127.0.0.1:0"

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+import threading
+import time
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from rpent_box_toy.backend import MISMATCHES, ToyBackend, ToyBackendOptions
+from rpent_box_toy.platform import META, ToyOptions, ToyPlatform
+
+from rpent_box.contracts.control_messages import ConnectWorker, PlayEpisode, SimHello
+from rpent_box.contracts.messages import Welcome
+from rpent_box.errors import (
+    DeadlineExceeded,
+    IncompatibleWorker,
+    PeerGone,
+    ProgramDied,
+    ProtocolMismatch,
+    SimulatorError,
+    StartTimeout,
+)
+from rpent_box.sim.client import SimClient, await_death
+from rpent_box.sim.control import ControlAnswer, ControlQuestion, ControlServer
+from rpent_box.sim.server import SimServer
+from rpent_box.transport.dealer import Dealer
+from rpent_box.version import __version__
+from rpent_box.worker.backend import PredictionInput
+
+PATIENCE_S = 60.0
+"""For what takes milliseconds, unless the machine is starved."""
+
+WELCOME = Welcome(protocol=1, backend="toy", kind="vla", state="ready", version="9.9")
+
+
+class ToyPolicy:
+    """A connected client of the toy backend, without a worker."""
+
+    welcome = WELCOME
+
+    def __init__(self, meta=None):
+        self._backend = ToyBackend(ToyBackendOptions())
+        self.meta = meta or self._backend.meta
+        self.closed = 0
+
+    def predict(self, observation, *, episode=None):
+        request = PredictionInput(observation=observation, session="s", episode=episode)
+        return self._backend.predict(request)
+
+    def reset(self):
+        """It remembers nothing."""
+
+    def close(self):
+        self.closed += 1
+
+
+class ServedSimulator:
+    """A simulator server on a thread, as its program would run it."""
+
+    def __init__(self, endpoint, *, open_platform, connect):
+        self.endpoint = endpoint
+        self.control = ControlServer(endpoint)
+        self.exit_code = None
+        self._server = SimServer(open_platform, self.control, connect)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        with self.control:
+            self.exit_code = self._server.run()
+            self._server.close()
+            self._server.close()
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        with SimClient(self.endpoint, watch=nobody_died) as client:
+            client.poll_ready()
+            client.shut_down()
+        self.join()
+
+    def join(self):
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+
+
+def nobody_died():
+    """All programs live."""
+
+
+@pytest.fixture
+def endpoint(tmp_path):
+    return f"ipc://{tmp_path}/sim.sock"
+
+
+@pytest.fixture
+def play(tmp_path):
+    return PlayEpisode(
+        suite="toy_easy",
+        task=0,
+        init_state=2,
+        episode=0,
+        seed=7,
+        max_steps=40,
+        output_dir=str(tmp_path),
+    )
+
+
+CONNECT = ConnectWorker(endpoint="ipc:///nowhere", box=None, fitting=("toy",))
+LIMITS = {"timeout_s": PATIENCE_S, "stall_timeout_s": PATIENCE_S}
+
+
+def toy_simulator(endpoint, options=None, meta=None):
+    return ServedSimulator(
+        endpoint,
+        open_platform=lambda: ToyPlatform(options or ToyOptions()),
+        connect=lambda wanted: ToyPolicy(meta),
+    )
+
+
+def test_a_host_sees_the_phases_then_connects_and_plays(endpoint, play):
+    phases, told = [], []
+    seen = threading.Event()
+
+    def open_platform():
+        seen.wait(PATIENCE_S)
+        return ToyPlatform(ToyOptions())
+
+    def on_phase(phase):
+        phases.append(phase)
+        if phase == "importing the simulator":
+            seen.set()
+
+    with (
+        ServedSimulator(
+            endpoint, open_platform=open_platform, connect=lambda wanted: ToyPolicy()
+        ) as served,
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        ready = client.wait_ready(timeout_s=PATIENCE_S, on_phase=on_phase)
+        connected = client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        played = client.play(play, told.append, **LIMITS)
+    assert phases[-2:] == ["importing the simulator", "ready"]
+    assert ready.platform == META
+    assert ready.renderer == "numpy"
+    assert ready.versions["rpent-box"] == __version__
+    assert {"numpy", "python"} <= set(ready.versions)
+    assert (connected.meta.backend, connected.worker_version) == ("toy", "9.9")
+    assert played.success
+    assert told[0].phase == "resetting"
+    assert told[-1].steps == played.steps
+    assert served.exit_code == 0
+
+
+def test_a_client_may_wait_before_the_server_has_bound(endpoint):
+    client = SimClient(endpoint, watch=nobody_died)
+    assert client.poll_ready() is None
+    assert client.phase == "starting"
+    with toy_simulator(endpoint), client:
+        assert client.wait_ready(timeout_s=PATIENCE_S).platform == META
+
+
+@pytest.mark.parametrize("kind", ["control", "cameras", "proprio", "chunk"])
+def test_a_worker_that_does_not_fit_is_refused_and_closed(endpoint, play, kind):
+    policies = []
+
+    def connect(wanted):
+        policies.append(ToyPolicy(MISMATCHES[kind]))
+        return policies[-1]
+
+    with (
+        ServedSimulator(endpoint, open_platform=lambda: ToyPlatform(ToyOptions()), connect=connect),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        with pytest.raises(IncompatibleWorker, match="does not fit toy") as caught:
+            client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        assert "Backends that fit toy: toy" in caught.value.hint
+        assert [policy.closed for policy in policies] == [1]
+        with pytest.raises(SimulatorError, match="before a worker is connected"):
+            client.play(play, lambda _: None, **LIMITS)
+
+
+def test_connecting_anew_closes_the_connection_before(endpoint):
+    policies = []
+
+    def connect(wanted):
+        policies.append(ToyPolicy())
+        return policies[-1]
+
+    with (
+        ServedSimulator(
+            endpoint, open_platform=lambda: ToyPlatform(ToyOptions()), connect=connect
+        ) as served,
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        assert [policy.closed for policy in policies] == [1, 0]
+    served.join()
+    assert [policy.closed for policy in policies] == [1, 1]
+
+
+@pytest.mark.parametrize("where", ["reset", "apply"])
+def test_what_the_simulator_raises_arrives_with_its_traceback_and_it_stays_up(
+    endpoint, play, where
+):
+    with (
+        toy_simulator(endpoint, ToyOptions(breaks=where)),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        for _ in range(2):
+            with pytest.raises(SimulatorError, match=f"the toy broke at {where}") as caught:
+                client.play(play, lambda _: None, **LIMITS)
+            assert "_break_at" in caught.value.detail
+
+
+def test_a_simulator_that_cannot_be_opened_says_why_and_ends_with_1(endpoint):
+    served = toy_simulator(endpoint, ToyOptions(breaks="open", open_delay_s=0.2))
+    served._thread.start()
+    with (
+        SimClient(endpoint, watch=nobody_died) as client,
+        pytest.raises(SimulatorError, match="the toy broke at open") as caught,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+    assert "Traceback" in caught.value.detail
+    served.join()
+    assert served.exit_code == 1
+
+
+def test_a_worker_that_is_gone_is_told_as_such(endpoint):
+    def connect(wanted):
+        raise PeerGone("nothing listens there")
+
+    with (
+        ServedSimulator(endpoint, open_platform=lambda: ToyPlatform(ToyOptions()), connect=connect),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        with pytest.raises(PeerGone, match="nothing listens there"):
+            client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+
+
+def test_a_simulator_that_is_never_ready_is_a_timeout_that_names_its_phase(endpoint):
+    may_open = threading.Event()
+
+    def open_platform():
+        may_open.wait(PATIENCE_S)
+        return ToyPlatform(ToyOptions())
+
+    with (
+        ServedSimulator(
+            endpoint, open_platform=open_platform, connect=lambda wanted: ToyPolicy()
+        ) as served,
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        deadline = time.monotonic() + PATIENCE_S
+        while client.phase == "starting" and time.monotonic() < deadline:
+            client.poll_ready()
+        with pytest.raises(StartTimeout, match="it stood at: importing the simulator"):
+            client.wait_ready(timeout_s=0.3)
+        may_open.set()
+        assert client.wait_ready(timeout_s=PATIENCE_S).platform == META
+    assert served.exit_code == 0
+
+
+def test_an_episode_that_stalls_is_a_timeout_that_names_the_step(endpoint, play):
+    options = ToyOptions(step_delay_s=0.3)
+    with (
+        toy_simulator(endpoint, options),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        short = replace(play, max_steps=4)
+        with pytest.raises(DeadlineExceeded, match=r"it stood at: \w+, step 0 of 4"):
+            client.play(short, lambda _: None, timeout_s=PATIENCE_S, stall_timeout_s=0.4)
+
+
+def test_a_deadline_that_passed_at_the_worker_is_told_and_not_taken_for_our_own(endpoint, play):
+    class Late(ToyPolicy):
+        def predict(self, observation, *, episode=None):
+            raise DeadlineExceeded("the worker gave no chunk in 1.0 s")
+
+    with (
+        ServedSimulator(
+            endpoint,
+            open_platform=lambda: ToyPlatform(ToyOptions()),
+            connect=lambda wanted: Late(),
+        ),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        with pytest.raises(DeadlineExceeded, match="the worker gave no chunk"):
+            client.play(play, lambda _: None, **LIMITS)
+
+
+def test_a_program_that_dies_is_noticed_while_an_episode_is_awaited(endpoint, play):
+    def died():
+        raise ProgramDied("simulator toy (process 1) has ended")
+
+    options = ToyOptions(step_delay_s=0.05)
+    with toy_simulator(endpoint, options), SimClient(endpoint, watch=nobody_died) as client:
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        client._watch = died
+        with pytest.raises(ProgramDied, match="has ended"):
+            client.play(play, lambda _: None, **LIMITS)
+
+
+def test_a_server_that_vanishes_is_an_error_and_no_endless_wait(endpoint):
+    control = ControlServer(endpoint)
+    with SimClient(endpoint, watch=nobody_died) as client:
+        with control:
+            assert client.poll_ready() is None
+            assert client.phase == "starting"
+        with pytest.raises(SimulatorError, match="stopped talking"):
+            client.wait_ready(timeout_s=PATIENCE_S)
+
+
+def test_death_is_awaited_but_not_for_ever():
+    looks = []
+
+    def died_later():
+        looks.append(1)
+        if len(looks) == 3:
+            raise ProgramDied("it has ended")
+
+    with pytest.raises(ProgramDied):
+        await_death(died_later, 5.0)
+    await_death(nobody_died, 0.05)
+
+
+def test_another_protocol_version_is_refused(endpoint):
+    with ControlServer(endpoint), connect_raw(endpoint) as dealer:
+        dealer.send(ControlQuestion(id=1, body=SimHello(protocol=99)))
+        answer, _ = dealer.receive(deadline())
+    assert answer.body.code == ProtocolMismatch.code
+    assert "protocol 99" in answer.body.message
+
+
+def test_a_message_that_cannot_be_read_is_answered_with_its_own_id(endpoint):
+    with ControlServer(endpoint), connect_raw(endpoint) as dealer:
+        dealer.send({"id": 5, "body": {"type": "sim.unheard"}})
+        answer, _ = dealer.receive(deadline())
+    assert answer.id == 5
+    assert answer.body.code == ProtocolMismatch.code
+
+
+def connect_raw(endpoint):
+    decoder = msgspec.msgpack.Decoder(ControlAnswer)
+    return Dealer.connect(endpoint, answers=decoder, timeout_s=PATIENCE_S)
+
+
+def deadline():
+    return time.monotonic() + PATIENCE_S

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+import hashlib
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from rpent_box_toy.backend import EXECUTE_STEPS, ToyBackend, ToyBackendOptions
+from rpent_box_toy.platform import ToyOptions, ToyPlatform
+
+from rpent_box.contracts.control_messages import PlayEpisode
+from rpent_box.errors import BadOption, PeerGone, SimulatorError
+from rpent_box.sim.episode import actions_sha256, play_episode
+from rpent_box.sim.platform import Applied
+from rpent_box.sim.stopwatch import STAGES
+from rpent_box.worker.backend import PredictionInput
+
+
+class InProcessPolicy:
+    """The toy backend without a worker in between; remembers what it was asked."""
+
+    def __init__(self, **options):
+        self._backend = ToyBackend(ToyBackendOptions(**options))
+        self.meta = self._backend.meta
+        self.keys = []
+        self.resets = 0
+
+    def predict(self, observation, *, episode=None):
+        self.keys.append(episode)
+        request = PredictionInput(observation=observation, session="s", episode=episode)
+        return self._backend.predict(request)
+
+    def reset(self):
+        self.resets += 1
+
+
+class RecordingPlatform(ToyPlatform):
+    """Remembers the actions that it was given."""
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.given = []
+
+    def apply(self, actions):
+        self.given.append(np.array(actions))
+        return super().apply(actions)
+
+
+@pytest.fixture
+def platform():
+    return RecordingPlatform(ToyOptions())
+
+
+@pytest.fixture
+def play(tmp_path):
+    return PlayEpisode(
+        suite="toy_easy",
+        task=0,
+        init_state=2,
+        episode=5,
+        seed=7,
+        max_steps=40,
+        output_dir=str(tmp_path),
+    )
+
+
+def silent(_progress):
+    """Listen to nothing."""
+
+
+def test_a_good_policy_solves_the_task_and_every_executed_action_is_saved(platform, play, tmp_path):
+    played = play_episode(platform, InProcessPolicy(), play, silent)
+    saved = np.load(tmp_path / "actions.npy", allow_pickle=False)
+    assert played.success
+    assert saved.shape == (played.steps, 2)
+    assert saved.dtype == np.float32
+    executed = np.concatenate(platform.given)[: played.steps]
+    assert np.array_equal(saved, executed)
+    assert played.actions_sha256 == hashlib.sha256(saved.tobytes()).hexdigest()
+    assert played.predictions == len(platform.given)
+    assert played.instruction == "go to the goal"
+
+
+def test_the_last_chunk_is_cut_at_the_step_limit(platform, play):
+    played = play_episode(
+        platform, InProcessPolicy(), replace(play, suite="toy_hard", max_steps=10), silent
+    )
+    assert [len(actions) for actions in platform.given] == [4, 4, 2]
+    assert (played.success, played.steps, played.max_steps) == (False, 10, 10)
+
+
+def test_only_the_execute_steps_of_a_chunk_are_executed(platform, play):
+    played = play_episode(
+        platform,
+        InProcessPolicy(),
+        replace(play, suite="toy_hard", max_steps=6, execute_steps=3),
+        silent,
+    )
+    assert [len(actions) for actions in platform.given] == [3, 3]
+    assert played.execute_steps == 3
+
+
+@pytest.mark.parametrize("wanted", [0, EXECUTE_STEPS + 1])
+def test_execute_steps_outside_the_chunk_are_refused_before_the_reset(platform, play, wanted):
+    policy = InProcessPolicy()
+    with pytest.raises(BadOption, match=f"{wanted} execute steps"):
+        play_episode(platform, policy, replace(play, execute_steps=wanted), silent)
+    assert policy.resets == 0
+    assert platform.given == []
+
+
+def test_each_prediction_is_keyed_by_seed_init_state_and_chunk(platform, play):
+    policy = InProcessPolicy()
+    play_episode(platform, policy, play, silent)
+    keys = [(key.seed, key.suite, key.task, key.episode, key.chunk) for key in policy.keys]
+    assert keys == [(7, "toy_easy", 0, 2, chunk) for chunk in range(len(keys))]
+    assert policy.resets == 1
+
+
+def test_an_episode_is_the_same_alone_or_after_others(platform, play, tmp_path):
+    policy = InProcessPolicy(noise=0.3)
+    alone = play_episode(platform, policy, play, silent)
+    play_episode(platform, policy, replace(play, init_state=4), silent)
+    again = play_episode(platform, policy, replace(play, episode=9), silent)
+    assert again.actions_sha256 == alone.actions_sha256
+    assert again.first_frames_sha256 == alone.first_frames_sha256
+
+
+def test_another_seed_gives_another_episode(platform, play):
+    policy = InProcessPolicy()
+    first = play_episode(platform, policy, play, silent)
+    other = play_episode(platform, policy, replace(play, seed=8), silent)
+    assert first.actions_sha256 != other.actions_sha256
+    assert first.first_frames_sha256 != other.first_frames_sha256
+
+
+def test_the_stages_account_for_the_acting_time(play):
+    slow = ToyPlatform(ToyOptions(step_delay_s=0.002))
+    played = play_episode(slow, InProcessPolicy(), play, silent)
+    assert tuple(played.stages_s) == STAGES
+    assert sum(played.stages_s.values()) == pytest.approx(played.wall_s, abs=1e-3)
+    assert played.stages_s["simulate"] >= 0.002 * played.steps
+
+
+def test_progress_is_told_after_each_chunk(platform, play):
+    told = []
+    played = play_episode(platform, InProcessPolicy(), play, told.append)
+    assert [progress.phase for progress in told[:2]] == ["resetting", "acting"]
+    steps = [progress.steps for progress in told[1:]]
+    assert steps == sorted(steps)
+    assert steps[-1] == played.steps
+    assert told[-1].success
+    assert len(steps) == played.predictions + 1
+
+
+@pytest.mark.parametrize(
+    ("video", "suite", "wanted"),
+    [
+        ("all", "toy_easy", True),
+        ("none", "toy_easy", False),
+        ("failures", "toy_easy", False),
+        ("failures", "toy_hard", True),
+    ],
+)
+def test_a_video_is_asked_for_by_outcome(platform, play, monkeypatch, video, suite, wanted):
+    written = []
+    monkeypatch.setattr(
+        "rpent_box.sim.episode.write_video", lambda *_, **__: written.append(1) or 1
+    )
+    played = play_episode(
+        platform, InProcessPolicy(), replace(play, suite=suite, video=video), silent
+    )
+    assert bool(written) == wanted
+    assert played.video == ("episode.mp4" if wanted else None)
+
+
+def test_a_broken_video_costs_no_result(play, tmp_path):
+    platform = ToyPlatform(ToyOptions(breaks="replay"))
+    played = play_episode(platform, InProcessPolicy(), replace(play, video="all"), silent)
+    assert played.success
+    assert played.video is None
+    assert played.video_error
+    assert not list(tmp_path.glob("*.mp4"))
+    assert (tmp_path / "actions.npy").exists()
+
+
+def test_what_the_policy_raises_ends_the_episode_and_nothing_more_is_executed(platform, play):
+    policy = InProcessPolicy()
+
+    def gone(observation, *, episode=None):
+        raise PeerGone("the worker has ended")
+
+    policy.predict = gone
+    with pytest.raises(PeerGone):
+        play_episode(platform, policy, play, silent)
+    assert platform.given == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Applied(steps=0, success=False, observation=None, simulate_s=0, render_s=0),
+        Applied(steps=4, success=False, observation=None, simulate_s=0, render_s=0),
+        Applied(steps=9, success=True, observation=None, simulate_s=0, render_s=0),
+    ],
+)
+def test_a_platform_that_breaks_its_protocol_is_an_error_and_no_endless_loop(
+    platform, play, answer
+):
+    platform.apply = lambda actions: answer
+    with pytest.raises(SimulatorError, match=f"executed {answer.steps} of 4 steps"):
+        play_episode(platform, InProcessPolicy(), play, silent)
+
+
+def test_the_hash_of_actions_does_not_depend_on_their_layout():
+    actions = np.arange(12, dtype=np.float32).reshape(4, 3)
+    assert actions_sha256(np.asfortranarray(actions)) == actions_sha256(actions)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entry points, images/, platforms/, compose/ and docs name the same backends and platforms."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpent_box.contracts.spaces import KNOWN_SPACES
+from rpent_box.plugins import find_backend, find_platform
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli", reason="Python 3.10 has no tomllib")
+
+ROOT = Path(__file__).parents[2]
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+
+NOT_BACKENDS = {"base", "wheels"}
+"""Folders in images/ that serve all images."""
+
+
+def project(path: Path) -> dict[str, dict[str, object]]:
+    return tomllib.loads(path.read_text())["project"]
+
+
+def entry_points(path: Path, group: str) -> dict[str, str]:
+    return dict(project(path).get("entry-points", {}).get(group, {}))
+
+
+BACKENDS = sorted(entry_points(ROOT / "pyproject.toml", "rpent_box.backends"))
+PLATFORMS = sorted(folder.parent.name for folder in ROOT.glob("platforms/*/pyproject.toml"))
+SOURCES = sorted(
+    path
+    for folder in ("rpent_box", "platforms", "images", "benchmarks", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+    if "__pycache__" not in path.parts and "build" not in path.parts
+)
+
+
+def test_each_backend_has_an_image_and_each_image_a_backend() -> None:
+    folders = {folder.name for folder in (ROOT / "images").iterdir() if folder.is_dir()}
+    assert folders - NOT_BACKENDS - {"__pycache__"} == set(BACKENDS)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_image_is_a_recipe_with_locked_requirements_and_a_readme(backend: str) -> None:
+    folder = ROOT / "images" / backend
+    assert (folder / "Dockerfile").is_file()
+    assert "--hash=sha256:" in (folder / "requirements.lock").read_text()
+    readme = (folder / "README.md").read_text().lower()
+    for word in ("licence", "memory", "files"):
+        assert word in readme, f"{folder.name}/README.md says nothing about its {word}"
+    assert list(folder.rglob("*.py")) == [], "an image's folder holds no logic"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backend_declares_what_can_be_listed(backend: str) -> None:
+    spec = find_backend(backend)
+    assert spec.name == backend
+    assert spec.licence
+    assert spec.memory
+    assert set(spec.action_spaces) <= set(KNOWN_SPACES)
+    spec.options()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backends_platforms_exist_and_move_in_its_action_spaces(backend: str) -> None:
+    spec = find_backend(backend)
+    for name in set(spec.platforms) & set(PLATFORMS):
+        spaces = {control.action_space for control in find_platform(name).meta.controls}
+        assert spaces & set(spec.action_spaces), f"{backend} cannot move {name}"
+    assert set(spec.platforms) & set(PLATFORMS), f"{backend} fits no platform of this house"
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_platform_is_one_plugin_with_its_pins(platform: str) -> None:
+    folder = ROOT / "platforms" / platform
+    points = entry_points(folder / "pyproject.toml", "rpent_box.platforms")
+    assert platform in points
+    assert "--hash=sha256:" in (folder / "requirements.lock").read_text()
+    extras = project(folder / "pyproject.toml")["optional-dependencies"]
+    assert extras["simulator"], "the simulator's pins are its extra"
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_platform_declares_what_can_be_listed(platform: str) -> None:
+    plugin = find_platform(platform)
+    assert plugin.name == platform == plugin.meta.name
+    assert plugin.licence
+    assert plugin.memory
+    names = [suite.name for suite in plugin.suites]
+    assert len(set(names)) == len(names)
+    default = next(suite for suite in plugin.suites if suite.name == plugin.default_suite)
+    assert default.unavailable == ""
+    spaces = [control.action_space for control in plugin.meta.controls]
+    assert set(spaces) <= set(KNOWN_SPACES)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_an_image_installs_the_system_packages_that_its_platform_declares(platform: str) -> None:
+    listed = (ROOT / "platforms" / platform / "packages.txt").read_text().splitlines()
+    assert set(find_platform(platform).system_packages) <= set(listed)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_locks_hold_the_pins_of_the_plugin(platform: str) -> None:
+    folder = ROOT / "platforms" / platform
+    lock = (folder / "requirements.lock").read_text().lower().replace("_", "-")
+    extras = project(folder / "pyproject.toml")["optional-dependencies"]
+    for pin in extras["simulator"]:
+        plain = re.sub(r"\[.*\]", "", pin).lower().replace("_", "-")
+        assert re.search(rf"^{re.escape(plain)}(\s|$)", lock, re.MULTILINE), f"{pin} is not locked"
+
+
+def test_each_compose_file_is_a_pair_that_exists() -> None:
+    files = sorted((ROOT / "compose").glob("*.yaml"))
+    assert files
+    for path in files:
+        pairs = [(p, b) for p in PLATFORMS for b in BACKENDS if path.stem == f"{p}-{b}"]
+        assert len(pairs) == 1, f"{path.name} is not named PLATFORM-BACKEND"
+        platform, backend = pairs[0]
+        text = path.read_text()
+        assert f"rpent-box/{backend}:" in text
+        assert f"rpent-box/sim-{platform}:" in text
+
+
+def test_the_readme_points_at_every_page_of_the_documentation() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"docs/{page.name}" in readme, page.name
+
+
+def test_the_first_screen_of_the_readme_has_one_sentence_one_drawing_and_one_command() -> None:
+    screen = (ROOT / "README.md").read_text().split("\n## ")[0]
+    assert len(screen.splitlines()) <= 30
+    assert "make run" in screen
+    assert "make test" in screen
+    assert screen.count("![") <= 3
+    assert "═" in screen
+
+
+def test_the_make_targets_that_the_pages_name_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z%-]+):", makefile, re.MULTILINE))
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for named in re.findall(r"(?:^    |`)make ([a-z][a-z-]*)", page.read_text(), re.MULTILINE):
+            pattern = re.sub(r"^(image|sim)-(?!base$).*", r"\1-%", named)
+            assert pattern in targets, f"{page.name} names make {named}"
+
+
+def test_the_commands_that_the_pages_name_exist() -> None:
+    from rpent_box.cli.app import app
+
+    commands = {
+        command.name or command.callback.__name__
+        for command in app.registered_commands
+        if command.callback is not None
+    }
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for named in re.findall(
+            r"(?:^    |`|: )rpent-box ([a-z]+)", page.read_text(), re.MULTILINE
+        ):
+            assert named in commands, f"{page.name} names rpent-box {named}"
+
+
+def test_every_source_file_carries_its_licence() -> None:
+    recipes = [*ROOT.glob("images/*/Dockerfile"), ROOT / "Dockerfile.sim", ROOT / "Makefile"]
+    bare = [
+        str(path.relative_to(ROOT))
+        for path in [*SOURCES, *recipes]
+        if SPDX not in "\n".join(path.read_text().splitlines()[:3])
+    ]
+    assert bare == []
+
+
+def test_only_the_edge_reads_settings_of_ours_from_the_environment() -> None:
+    readers = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "rpent_box")
+        and "RPENT_BOX_RUNTIME_DIR" in _names_read_from_the_environment(path)
+    ]
+    assert readers == ["rpent_box/cli/surroundings.py"]
+
+
+def test_models_and_simulators_are_named_only_where_they_live() -> None:
+    """The command line's defaults are the one exception: `make run` needs a pair to play."""
+    names = {name.replace("-", "_") for name in [*BACKENDS, *PLATFORMS]}
+    strays = []
+    for path in SOURCES:
+        place = path.relative_to(ROOT).parts
+        if place[0] != "rpent_box" or place[1] in ("backends", "cli"):
+            continue
+        if path.name in ("spaces.py",):
+            continue
+        strays += [f"{path.name}: {name}" for name in sorted(names) if name in _code_names(path)]
+    assert strays == []
+
+
+def _names_read_from_the_environment(path: Path) -> set[str]:
+    """Return the constants used as keys or arguments in `path`, without its texts and comments."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            found.add(str(node.slice.value))
+        if isinstance(node, ast.Call):
+            found |= {str(one.value) for one in node.args if isinstance(one, ast.Constant)}
+    return found
+
+
+def _code_names(path: Path) -> set[str]:
+    """Return the identifiers and whole-word constants of `path`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value.replace("-", "_"))
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= set(node.module.split("."))
+    return found
