@@ -20,6 +20,7 @@
     ├── WorkerError
     │   ├── WorkerNotReady         still starting, loading or warming
     │   ├── WorkerDraining         finishing what it has; takes nothing new
+    │   ├── WorkerBusy             this connection has too many unanswered requests there
     │   ├── SessionGone            this connection has no memory there, or no longer
     │   ├── WorkerFailed           the model could not be loaded; carries the traceback
     │   └── PredictionFailed       the model raised; carries the traceback
@@ -30,6 +31,7 @@
     │   ├── EnvironmentMissing     a Python environment is not built
     │   ├── ProgramDied            a worker or simulator ended; carries its last log lines
     │   └── StartTimeout           not ready in time; says in which phase it stood
+    ├── BrokenPlugin               a backend or platform that is installed cannot be imported
     └── OutputError                the run's folder cannot be written
 
 An error crosses a process border as `Fault` (contracts.messages): its `code`, its text and its
@@ -131,6 +133,10 @@ class WorkerDraining(WorkerError):
     code = "worker_draining"
 
 
+class WorkerBusy(WorkerError):
+    code = "worker_busy"
+
+
 class SessionGone(WorkerError):
     code = "session_gone"
 
@@ -169,6 +175,10 @@ class ProgramDied(LaunchError):
 
 class StartTimeout(LaunchError):
     code = "start_timeout"
+
+
+class BrokenPlugin(RpentBoxError):
+    code = "broken_plugin"
 
 
 class OutputError(RpentBoxError):

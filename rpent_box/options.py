@@ -73,6 +73,30 @@ def to_arguments(values: Struct) -> list[str]:
     return words
 
 
+def describe_options(options: type[Struct]) -> dict[str, str]:
+    """Return field name → what it is for, with its default."""
+    found = {}
+    for field in msgspec.structs.fields(options):
+        kind, description = _unwrap(field.type)
+        choices = f" ({', '.join(_choices(kind) or ())})" if _choices(kind) else ""
+        found[field.name] = f"{description}{choices} (default: {field.default})".strip()
+    return found
+
+
+def path_fields(options: type[Struct]) -> list[str]:
+    """Return the fields that hold a path: `Annotated[str, Meta(extra={"path": True})]`.
+
+    The launcher makes such a path absolute and shows it to the worker's container, read-only.
+    """
+    return [field.name for field in msgspec.structs.fields(options) if _is_path(field.type)]
+
+
+def _is_path(annotation: Any) -> bool:  # noqa: ANN401 - a type expression has no type
+    if isinstance(annotation, msgspec.Meta):
+        return bool((annotation.extra or {}).get("path"))
+    return any(_is_path(part) for part in typing.get_args(annotation))
+
+
 def _unwrap(annotation: Any) -> tuple[Any, str]:  # noqa: ANN401 - a type expression has no type
     description = ""
     if typing.get_origin(annotation) is typing.Annotated:

@@ -90,7 +90,10 @@ def play_in_turns(loops: list[Loop], init_states: NDArray[np.float64], episodes:
     identical = True
     for episode in range(episodes + 1):
         seen = [loop.time(init_states[episode]) for loop in loops]
-        identical &= all(frames == seen[0] for frames in seen)
+        for loop, frames in zip(loops, seen, strict=True):
+            if frames != seen[0]:
+                identical = False
+                print(f"episode {episode}: {loop.name} differs from stock", file=sys.stderr)
         print(".", end="", file=sys.stderr, flush=True)
     for loop in loops:  # the first episode builds what later ones keep
         del loop.wall_s[0], loop.cpu_s[0]
@@ -108,6 +111,8 @@ def stock_loop(task: Task, options: argparse.Namespace) -> Loop:
     )
 
     def play(init_state: NDArray[np.float64]) -> list[str]:
+        # Its reset frees GL objects by number in whichever context is current; the others draw too.
+        env.sim._render_context_offscreen.gl_ctx.make_current()
         env.seed(SEED)
         env.reset()
         env.set_init_state(init_state)

@@ -41,8 +41,9 @@ OURS_TCP = Entrant("rpent-box, tcp raw frames", "ours", raw_frames=True)
 OURS_TCP_TUNED = Entrant("rpent-box, tcp, tuned", "ours", raw_frames=True, tuned=True)
 WEBSOCKET = Entrant("websocket + msgpack", "websocket_msgpack")
 WEBSOCKET_TUNED = Entrant("websocket + msgpack, tuned", "websocket_msgpack", tuned=True)
-HTTP = Entrant("HTTP + base64 JSON", "http_json")
-HTTP_TUNED = Entrant("HTTP + base64 JSON, tuned", "http_json", tuned=True)
+HTTP = Entrant("HTTP + base64 JSON, per call", "http_json_per_call")
+HTTP_KEPT = Entrant("HTTP + base64 JSON, kept", "http_json")
+HTTP_KEPT_TUNED = Entrant("HTTP + base64, kept, tuned", "http_json", tuned=True)
 GRPC = Entrant("gRPC bytes", "grpc_bytes")
 GRPC_TUNED = Entrant("gRPC bytes, tuned", "grpc_bytes", tuned=True)
 PICKLE = Entrant("pickle over TCP", "pickle_tcp")
@@ -56,7 +57,8 @@ IN_PROCESSES = (
     WEBSOCKET,
     WEBSOCKET_TUNED,
     HTTP,
-    HTTP_TUNED,
+    HTTP_KEPT,
+    HTTP_KEPT_TUNED,
     GRPC,
     GRPC_TUNED,
     PICKLE,

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import sys
 import traceback
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ NOT_COMPLETED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
 """What a shell expects after Ctrl-C."""
+PIPE_CLOSED = 141
+"""What a shell expects of a command whose reader has gone."""
 
 MESSAGE_LINES = 12
 DETAIL_LINES = 200
@@ -36,6 +40,11 @@ def border(*, verbose: bool, as_json: bool = False) -> Iterator[None]:
     try:
         with unwinding_on_signals():
             yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        if not _reader_is_gone():
+            raise typer.Exit(_report_defect(error, verbose=verbose, as_json=as_json)) from None
+        raise typer.Exit(PIPE_CLOSED) from None
     except RpentBoxError as error:
         detail = error.detail
         if verbose and not detail:
@@ -51,13 +60,7 @@ def border(*, verbose: bool, as_json: bool = False) -> Iterator[None]:
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except Exception as error:  # noqa: BLE001 - the last border: a defect of ours is reported too
-        defect = RpentBoxError(
-            f"rpent-box itself failed: {type(error).__name__}: {error}",
-            hint="This is a defect of ours: please report it with what --verbose shows.",
-        )
-        detail = "".join(traceback.format_exception(error)).rstrip()
-        _report(defect, detail=detail, verbose=verbose, as_json=as_json)
-        raise typer.Exit(NOT_COMPLETED) from None
+        raise typer.Exit(_report_defect(error, verbose=verbose, as_json=as_json)) from None
 
 
 def exit_code_of(error: RpentBoxError) -> int:
@@ -86,6 +89,26 @@ def error_as_json(error: RpentBoxError, *, detail: str = "") -> str:
         "detail": detail or error.detail,
     }
     return json.dumps({"error": fields}, indent=2)
+
+
+def _report_defect(error: Exception, *, verbose: bool, as_json: bool) -> int:
+    defect = RpentBoxError(
+        f"rpent-box itself failed: {type(error).__name__}: {error}",
+        hint="This is a defect of ours: please report it with what --verbose shows.",
+    )
+    detail = "".join(traceback.format_exception(error)).rstrip()
+    _report(defect, detail=detail, verbose=verbose, as_json=as_json)
+    return NOT_COMPLETED
+
+
+def _reader_is_gone() -> bool:
+    """Say whether whoever read stdout (`| head`) has seen enough; Python then forgets the rest."""
+    poller = select.poll()
+    poller.register(sys.stdout.fileno(), 0)
+    if not poller.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _report(error: RpentBoxError, *, detail: str, verbose: bool, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -11,7 +11,8 @@ from msgspec import Struct
 from rpent_box.contracts.spaces import KNOWN_SPACES
 from rpent_box.errors import UnknownName
 from rpent_box.launch.recipe import Kind
-from rpent_box.plugins import backend_names, find_backend, find_platform, platform_names
+from rpent_box.options import describe_options
+from rpent_box.plugins import find_platform, installed_backends, installed_platforms
 from rpent_box.sim.platform import PlatformPlugin, Suite
 from rpent_box.worker.backend import BackendSpec
 
@@ -67,6 +68,8 @@ class PlatformEntry(Struct, frozen=True, kw_only=True):
     image_size: tuple[int, int]
     default_suite: str
     suites: tuple[SuiteEntry, ...]
+    options: dict[str, str]
+    """For `--platform-option`: key → what it is for."""
     python: str
     memory: str
     licence: str
@@ -91,9 +94,10 @@ def read_catalogue(
 
     Raises `UnknownName`.
     """
-    chosen = [find_platform(platform).name] if platform else platform_names()
-    plugins = [find_platform(name) for name in chosen]
-    specs = [find_backend(name) for name in backend_names()]
+    all_plugins, all_specs = installed_platforms(), installed_backends()
+    plugins = [find_platform(platform)] if platform else all_plugins
+    specs = all_specs
+    chosen = [plugin.name for plugin in plugins]
     if space is not None:
         _require_space(space, plugins, specs)
         plugins = [plugin for plugin in plugins if space in _spaces(plugin)]
@@ -105,9 +109,9 @@ def read_catalogue(
     if platform is not None or suite is not None:
         specs = [spec for spec in specs if any(fits(spec, plugin) for plugin in plugins)]
     return Catalogue(
-        backends=tuple(_backend_entry(spec, look) for spec in specs),
+        backends=tuple(_backend_entry(spec, all_plugins, look) for spec in specs),
         platforms=tuple(
-            _platform_entry(plugin, look, suite=suite, with_tasks=platform is not None)
+            _platform_entry(plugin, all_specs, look, suite=suite, with_tasks=platform is not None)
             for plugin in plugins
         ),
     )
@@ -122,8 +126,10 @@ def _spaces(plugin: PlatformPlugin) -> set[str]:
     return {control.action_space for control in plugin.meta.controls}
 
 
-def _backend_entry(spec: BackendSpec, look: Look) -> BackendEntry:
-    fitting = [name for name in platform_names() if fits(spec, find_platform(name))]
+def _backend_entry(
+    spec: BackendSpec, platforms: Sequence[PlatformPlugin], look: Look
+) -> BackendEntry:
+    fitting = [plugin.name for plugin in platforms if fits(spec, plugin)]
     return BackendEntry(
         name=spec.name,
         aliases=spec.aliases,
@@ -140,9 +146,14 @@ def _backend_entry(spec: BackendSpec, look: Look) -> BackendEntry:
 
 
 def _platform_entry(
-    plugin: PlatformPlugin, look: Look, *, suite: str | None, with_tasks: bool
+    plugin: PlatformPlugin,
+    specs: Sequence[BackendSpec],
+    look: Look,
+    *,
+    suite: str | None,
+    with_tasks: bool,
 ) -> PlatformEntry:
-    fitting = [name for name in backend_names() if fits(find_backend(name), plugin)]
+    fitting = [spec.name for spec in specs if fits(spec, plugin)]
     suites = [one for one in plugin.suites if suite is None or one.name == suite]
     return PlatformEntry(
         name=plugin.name,
@@ -156,6 +167,7 @@ def _platform_entry(
         suites=tuple(
             _suite_entry(one, with_tasks=with_tasks or suite is not None) for one in suites
         ),
+        options=describe_options(plugin.options),
         python=plugin.python,
         memory=plugin.memory,
         licence=plugin.licence,

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from rpent_box.cli import flags
+from rpent_box.cli import flags, run_flags
 from rpent_box.cli.border import NOT_COMPLETED, border
 from rpent_box.cli.checks.examination import Examination, examine
 from rpent_box.cli.prepared import look_once
@@ -31,14 +31,8 @@ def doctor(
     render: Annotated[
         bool, typer.Option("--render/--no-render", help="Draw a frame and compare the known scene.")
     ] = True,
-    platform_python: Annotated[
-        str | None,
-        typer.Option(
-            help="Interpreter of the simulator, for the process launcher.",
-            metavar="PATH",
-            show_default="the platform's environment",
-        ),
-    ] = None,
+    platform_python: run_flags.PlatformPython = None,
+    platform_cuda_device: run_flags.PlatformCudaDevice = None,
     timeout: Annotated[
         float, typer.Option(help="Longest wait for a frame.", metavar="SECONDS", min=1)
     ] = 300.0,
@@ -56,6 +50,7 @@ def doctor(
             render=render,
             launcher=launcher,
             platform_python=platform_python,
+            platform_cuda_device=platform_cuda_device,
             timeout_s=timeout,
             runtime_dir=runtime_dir(os.environ),
         )

@@ -114,6 +114,15 @@ PlatformPython: TypeAlias = Annotated[
         rich_help_panel=SIMULATOR,
     ),
 ]
+PlatformCudaDevice: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="GPU that the simulator may draw on, by index or UUID.",
+        metavar="GPU",
+        show_default="none in a container, all for a process",
+        rich_help_panel=SIMULATOR,
+    ),
+]
 PlatformOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -20,6 +20,7 @@ from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.environments import require_environment
 from rpent_box.launch.images import image_name
 from rpent_box.launch.standalone import StandaloneWorker, standalone_worker
+from rpent_box.launch.worker import check_files
 from rpent_box.sim.results import utc_now
 from rpent_box.transport.paths import tcp_address
 from rpent_box.worker.backend import BackendSpec
@@ -129,6 +130,7 @@ def check_request(request: ServeRequest) -> None:
         )
     if spec.needs_checkpoint and request.checkpoint is None:
         raise BadOption(f"{spec.name} has no built-in weights", hint="Give them: --checkpoint PATH")
+    check_files(spec, request.checkpoint, request.options)
     if request.listen is not None:
         tcp_address(request.listen)
     if request.launcher == "docker" and (request.python or request.root):
@@ -139,8 +141,9 @@ def check_request(request: ServeRequest) -> None:
 
 
 def _log_folder(request: ServeRequest) -> Path:
-    stamp = utc_now().strftime("%Y%m%dT%H%M%SZ")
-    return Path(request.output_dir).expanduser().absolute() / f"{stamp}-serve-{request.spec.name}"
+    # With the process id: two that start within one second must not write into one log.
+    name = f"{utc_now():%Y%m%dT%H%M%SZ}-serve-{request.spec.name}-{os.getpid()}"
+    return Path(request.output_dir).expanduser().absolute() / name
 
 
 def _cores() -> int:

@@ -29,8 +29,9 @@ def render_catalogue(catalogue: Catalogue, *, in_detail: bool) -> str:
 def _backend(entry: BackendEntry) -> str:
     needs = ["a checkpoint"] * entry.needs_checkpoint + ["a GPU"] * entry.needs_gpu
     needs += [entry.memory] * bool(entry.memory)
-    kind = {"vla": "vision-language-action model", "wam": "world action model"}[entry.kind]
-    return f"  {entry.name}  {kind}: {entry.summary}\n" + _lines(
+    kind = {"vla": "vla (vision, language, action)", "wam": "wam (world action model)"}[entry.kind]
+    return f"  {entry.name}  {entry.summary}\n" + _lines(
+        ("kind", kind),
         ("fits", ", ".join(entry.platforms) or "no installed platform"),
         ("acts in", ", ".join(entry.action_spaces)),
         ("needs", ", ".join(needs) or "nothing more"),
@@ -52,8 +53,14 @@ def _platform(entry: PlatformEntry, *, in_detail: bool) -> str:
         ("prepared", _prepared(entry.prepared, entry.name)),
     )
     if in_detail:
-        return text + "".join(_suite_with_tasks(suite) for suite in entry.suites)
+        return text + _options(entry) + "".join(_suite_with_tasks(suite) for suite in entry.suites)
     return text + _suites(entry)
+
+
+def _options(entry: PlatformEntry) -> str:
+    head = "\n    options: rpent-box run --platform-option KEY=VALUE\n"
+    rows = [f"      {key}: {text}\n" for key, text in entry.options.items()]
+    return "".join([head, *rows]) if rows else ""
 
 
 def _suites(entry: PlatformEntry) -> str:

@@ -102,6 +102,6 @@ def _refuse_unknown(spec: BackendSpec, word: str, known: Sequence[str]) -> None:
     own = option_names(spec.options)
     if not flag.startswith("--") or flag in own or flag.replace("--no-", "--", 1) in own:
         return
-    close = difflib.get_close_matches(flag, [*known, *own], n=1)
+    close = difflib.get_close_matches(flag, [*known, *own], n=1, cutoff=0.75)
     hint = f"Did you mean {close[0]}?" if close else f"See: rpent-box serve {spec.name} --help"
     raise BadOption(f"there is no option {flag}, neither here nor of {spec.name}", hint=hint)

@@ -66,5 +66,5 @@ def _not_in_time(backend: str, state: State, phase: str, timeout_s: float) -> St
     where = f"{state} ({phase})" if phase else state
     return StartTimeout(
         f"{backend} is not ready after {timeout_s:.3g} s; it is {where}",
-        hint="Allow more with --start-timeout-s, or look into the worker's log.",
+        hint="Allow more with --start-timeout, or look into the worker's log.",
     )

@@ -34,9 +34,15 @@ from rpent_box.contracts.messages import (
     WamReset,
     Welcome,
 )
-from rpent_box.contracts.meta import DEFAULT_PREDICTION_TIMEOUT_S, ModelMeta
+from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Observation
-from rpent_box.errors import BadActions, BadOption, ProtocolMismatch, RpentBoxError
+from rpent_box.errors import (
+    BadActions,
+    BadOption,
+    DeadlineExceeded,
+    ProtocolMismatch,
+    RpentBoxError,
+)
 from rpent_box.transport.channel import ClientChannel
 from rpent_box.transport.paths import BoxPaths
 
@@ -44,7 +50,9 @@ QUICK_S = 10.0
 """For what a worker answers without asking its model."""
 
 _CLOSE_S = 0.5
-_WORKER_STAGES = ("queue", "encode", "infer", "decode")
+
+WORKER_STAGES = ("queue", "encode", "infer", "decode")
+"""Measured by the worker; the rest of a prediction's round trip is `transport`."""
 
 
 class ModelClient:
@@ -70,7 +78,7 @@ class ModelClient:
         try:
             self.welcome = channel.welcome
             self.meta = self._fetch_meta()
-            self.prediction_timeout_s = _timeout(prediction_timeout_s, self.meta)
+            self.prediction_timeout_s = _keepable(self.meta.allowed_s(prediction_timeout_s))
             if self.meta.uses_sessions:
                 self._ask(RegisterSession(), QUICK_S)
         except BaseException:
@@ -148,6 +156,13 @@ class ModelClient:
         round_trip_s = time.monotonic() - began
         if not isinstance(reply, Predicted):
             raise _unexpected(reply)
+        if round_trip_s > self.prediction_timeout_s:
+            # It lay there when we looked, since this process itself was stopped or starved.
+            raise DeadlineExceeded(
+                f"the answer is {round_trip_s:.3g} s old, allowed were "
+                f"{self.prediction_timeout_s:.3g} s; nothing was executed",
+                hint="Is this machine overloaded? Allow more with --prediction-timeout.",
+            )
         chunk = _chunk(reply, tensors, round_trip_s)
         check_actions(chunk, self.meta)
         return chunk
@@ -240,9 +255,7 @@ def _unexpected(reply: ReplyBody) -> ProtocolMismatch:
     )
 
 
-def _timeout(explicit_s: float | None, meta: ModelMeta) -> float:
-    chosen = explicit_s if explicit_s is not None else meta.prediction_timeout_s
-    timeout_s = DEFAULT_PREDICTION_TIMEOUT_S if chosen is None else chosen
+def _keepable(timeout_s: float) -> float:
     if not (np.isfinite(timeout_s) and timeout_s > 0):
         raise BadOption(f"a prediction timeout of {timeout_s} s cannot be kept; wanted more than 0")
     return timeout_s
@@ -256,7 +269,7 @@ def _chunk(reply: Predicted, tensors: dict[str, NDArray[Any]], round_trip_s: flo
             f"{list(reply.shape)} in float32 needs {4 * steps * action_dim}"
         )
     actions = np.frombuffer(reply.actions, dtype="<f4").reshape(steps, action_dim)
-    worker_s = sum(reply.timings_s.get(stage, 0.0) for stage in _WORKER_STAGES)
+    worker_s = sum(reply.timings_s.get(stage, 0.0) for stage in WORKER_STAGES)
     transport_s = max(0.0, round_trip_s - worker_s)
     return ActionChunk(
         actions=actions.astype(np.float32),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Observation
@@ -44,14 +45,21 @@ def check_actions(chunk: ActionChunk, meta: ModelMeta) -> None:
 
 def _check_extras(chunk: ActionChunk, meta: ModelMeta) -> None:
     """Raise `BadActions` when the optional outputs are malformed."""
-    if chunk.value is not None and not np.isfinite(chunk.value):
+    if not _is_finite(0.0 if chunk.value is None else chunk.value):
         raise BadActions(f"{meta.backend} returned the value {chunk.value}")
+    for stage, seconds in chunk.timings_s.items():
+        if not _is_finite(seconds) or seconds < 0:
+            raise BadActions(f"{meta.backend} says that {stage} took {seconds} s")
     for role, image in (chunk.future_observation or {}).items():
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or not _is_rgb(image):
             raise BadActions(
-                f"{meta.backend} returned a future {role} of {image.dtype} {list(image.shape)}; "
+                f"{meta.backend} returned a future {role} of {_describe(image)}; "
                 "wanted uint8 RGB [height, width, 3]"
             )
+
+
+def _is_finite(number: object) -> bool:
+    return isinstance(number, (float, int, np.number)) and bool(np.isfinite(number))
 
 
 def _check_image(role: str, image: object) -> None:
@@ -59,12 +67,16 @@ def _check_image(role: str, image: object) -> None:
         raise BadObservation(f"camera {role} is missing from the observation")
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
         raise BadObservation(f"camera {role} must be a uint8 array, got {_describe(image)}")
-    if image.ndim != 3 or image.shape[2] != 3:
+    if not _is_rgb(image):
         raise BadObservation(
             f"camera {role} must be RGB [height, width, 3], got shape {list(image.shape)}"
         )
     if not image.flags.c_contiguous:
         raise BadObservation(f"camera {role} is not contiguous: it was flipped or cut as a view")
+
+
+def _is_rgb(image: NDArray[np.uint8]) -> bool:
+    return image.ndim == 3 and image.shape[2] == 3 and image.size > 0
 
 
 def _check_proprio(name: str, vector: object, length: int) -> None:
@@ -81,4 +93,8 @@ def _check_proprio(name: str, vector: object, length: int) -> None:
 
 
 def _describe(value: object) -> str:
-    return str(value.dtype) if isinstance(value, np.ndarray) else type(value).__name__
+    return (
+        f"{value.dtype} {list(value.shape)}"
+        if isinstance(value, np.ndarray)
+        else type(value).__name__
+    )

@@ -61,7 +61,7 @@ class PlayEpisode(Message, tag="sim.play", frozen=True, kw_only=True):
     """Rows of each chunk to execute; None: all that the model returns. Never more."""
     video: Video = "none"
     output_dir: str
-    """Existing folder, as the simulator sees it, for `actions.npy` and `episode.mp4`."""
+    """Existing folder, as the simulator sees it: `actions.npy`, `futures.npz`, `episode.mp4`."""
 
 
 class Progress(Message, tag="sim.progress", frozen=True, kw_only=True):
@@ -98,6 +98,10 @@ class EpisodePlayed(Message, tag="sim.played", frozen=True, kw_only=True):
     """Of the executed actions, float32 [steps, action_dim] in C order."""
     first_frames_sha256: str
     """Of the first observation's images, roles in sorted order."""
+    values: tuple[float | None, ...] = ()
+    """The model's own estimate, one per prediction; empty when it gave none."""
+    futures: str | None = None
+    """File name within `output_dir`: the frames that the model expected after each chunk."""
     video: str | None = None
     """File name within `output_dir`."""
     video_s: float = 0.0

@@ -39,6 +39,11 @@ class ModelMeta(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provenance: dict[str, str] = {}
     """Where the weights come from: revision, file hashes, licence, statistics."""
 
+    def allowed_s(self, explicit_s: float | None) -> float:
+        """Return how long to wait for a prediction: `explicit_s`, else this model's, else 300 s."""
+        chosen = self.prediction_timeout_s if explicit_s is None else explicit_s
+        return DEFAULT_PREDICTION_TIMEOUT_S if chosen is None else chosen
+
 
 class PlatformMeta(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a platform shows and how it is moved."""

@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from rpent_box.errors import BadOption, UsageError
 from rpent_box.evaluate.config import LauncherName, RunConfig
+from rpent_box.launch.worker import check_files
 from rpent_box.options import parse_options
 from rpent_box.plugins import find_backend, find_platform, fitting_backends
 from rpent_box.sim.manifest import Plan
-from rpent_box.sim.planning import check_episodes, check_task, find_suite, step_limit
+from rpent_box.sim.planning import check_episodes, check_seed, check_task, find_suite, step_limit
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.worker.backend import BackendSpec
 
@@ -50,7 +51,7 @@ def check(config: RunConfig) -> Checked:
             task_name=task_name,
             episodes=config.episodes,
             first_init_state=config.first_init_state,
-            seed=config.seed,
+            seed=check_seed(config.seed),
             max_steps=step_limit(suite, config.max_steps),
             execute_steps=config.execute_steps,
             video=video,
@@ -88,6 +89,7 @@ def _check_worker(
     if spec.needs_checkpoint and config.checkpoint is None:
         raise BadOption(f"{spec.name} has no built-in weights", hint="Give them: --checkpoint PATH")
     parse_options(spec.options, config.backend_arguments, program=f"rpent-box serve {spec.name}")
+    check_files(spec, config.checkpoint, config.backend_arguments)
     return spec
 
 
@@ -97,6 +99,7 @@ def _check_borrowed(config: RunConfig) -> None:
         "--python": config.python,
         "--root": config.root,
         "--cuda-device": config.cuda_device,
+        "--threads": config.threads,
         "backend options": config.backend_arguments or None,
     }
     given = [name for name, value in owned_only.items() if value is not None]

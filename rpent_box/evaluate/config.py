@@ -38,6 +38,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     """Interpreter of the simulator, for the process launcher; None: the platform's environment."""
     cuda_device: str | None = None
     """GPU of an owned worker, by index or UUID."""
+    platform_cuda_device: str | None = None
+    """GPU that the simulator may draw on, by index or UUID."""
     execute_steps: int | None = None
     """Rows of each chunk to execute; None: all that the model returns."""
     max_steps: int | None = None

@@ -66,6 +66,7 @@ class Recipes(Struct, frozen=True, kw_only=True):
             python=self.simulator.python,
             image=self.simulator.image,
             worker=place,
+            cuda_device=self.config.platform_cuda_device,
         )
 
 

@@ -14,7 +14,6 @@ from rpent_box.contracts.control_messages import (
     PlayEpisode,
     WorkerConnected,
 )
-from rpent_box.contracts.meta import DEFAULT_PREDICTION_TIMEOUT_S
 from rpent_box.errors import RpentBoxError
 from rpent_box.evaluate.checking import Checked, check
 from rpent_box.evaluate.config import RunConfig, RunWatcher, SilentWatcher
@@ -133,7 +132,8 @@ class _Run(Struct, frozen=True):
     def _play_all(
         self, programs: Programs, simulator: SimClient, connected: WorkerConnected
     ) -> None:
-        stall_timeout_s = self.config.stall_timeout_s + self._prediction_timeout_s(connected)
+        prediction_s = connected.meta.allowed_s(self.config.prediction_timeout_s)
+        stall_timeout_s = self.config.stall_timeout_s + prediction_s
         for episode in range(self.config.episodes):
             with programs.explaining():
                 played = simulator.play(
@@ -146,25 +146,9 @@ class _Run(Struct, frozen=True):
             self.watcher.on_episode(played)
 
     def _episode(self, episode: int) -> PlayEpisode:
-        plan = self.checked.plan
         self.record.episode_folder(episode)
         seen = simulator_output_dir(self.launcher, self.record.run_dir)
-        return PlayEpisode(
-            suite=plan.suite,
-            task=plan.task,
-            init_state=plan.first_init_state + episode,
-            episode=episode,
-            seed=plan.seed,
-            max_steps=plan.max_steps,
-            execute_steps=plan.execute_steps,
-            video=plan.video,
-            output_dir=f"{seen}/{episode_folder_name(episode)}",
-        )
-
-    def _prediction_timeout_s(self, connected: WorkerConnected) -> float:
-        explicit = self.config.prediction_timeout_s
-        chosen = explicit if explicit is not None else connected.meta.prediction_timeout_s
-        return DEFAULT_PREDICTION_TIMEOUT_S if chosen is None else chosen
+        return self.checked.plan.play(episode, f"{seen}/{episode_folder_name(episode)}")
 
     def _summary(self, connected: WorkerConnected, why: str, start_s: float) -> RunSummary:
         plan, record = self.checked.plan, self.record

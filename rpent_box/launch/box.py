@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from rpent_box.errors import LaunchError, RpentBoxError
 from rpent_box.launch.cleaning import remove_files
+from rpent_box.launch.containers import containers_of, end_containers
 from rpent_box.launch.held import HeldDirectory
 from rpent_box.launch.marked import MARK, end_processes, marked_processes
 from rpent_box.launch.place import WorkerPlace, borrow
@@ -199,7 +200,7 @@ class Box:
             ) from error
 
     def _stop_programs(self, grace_s: float) -> list[RpentBoxError]:
-        failures = []
+        failures: list[RpentBoxError] = []
         for running in reversed(self._running):
             try:
                 running.stop(grace_s=grace_s)
@@ -207,6 +208,12 @@ class Box:
                 failures.append(failure)
         # What programs have started and left, even outside of their sessions.
         end_processes(marked_processes(self.id), grace_s=0.0)
+        if self._records.engine and not failures:
+            # And a container whose making was interrupted before it could be recorded.
+            try:
+                end_containers(containers_of(self.id))
+            except LaunchError as failure:
+                failures.append(failure)
         return failures
 
     def _forget(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rpent_box.errors import EngineMissing
+from rpent_box.errors import LaunchError
 from rpent_box.launch.engine_socket import check_engine, engine_socket
 from rpent_box.launch.process import ProcessLauncher
 from rpent_box.launch.program import Launcher
@@ -14,14 +14,14 @@ from rpent_box.launch.program import Launcher
 def choose_launcher(preference: Literal["auto", "docker", "process"]) -> tuple[Launcher, str]:
     """Return a launcher, and why that one, e.g. `Docker 27.3.1 answers at /var/run/docker.sock`.
 
-    Raises `EngineMissing` when containers are asked for and no engine answers, `LaunchError` when
-    it is too old.
+    When containers are asked for, raises `EngineMissing` if no engine answers, `LaunchError` if it
+    is too old.
     """
     if preference == "process":
         return ProcessLauncher(), "asked for"
     try:
         launcher, why = _docker()
-    except EngineMissing as error:
+    except LaunchError as error:
         if preference == "docker":
             raise
         return ProcessLauncher(), error.message

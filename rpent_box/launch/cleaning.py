@@ -6,10 +6,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rpent_box.errors import LaunchError
+from rpent_box.launch.containers import Found, containers_of, end_containers
 from rpent_box.launch.held import remove_tree
 from rpent_box.launch.marked import end_processes, is_recorded, marked_processes
 from rpent_box.launch.records import RECORDS, ProgramRecord, Records, read_records
-from rpent_box.launch.segments import remove_segments_of
+from rpent_box.launch.segments import remove_segments_of, segments_of
 from rpent_box.transport.paths import BoxPaths
 
 GRACE_S = 3.0
@@ -42,6 +43,19 @@ def clean_box(paths: BoxPaths, *, grace_s: float = GRACE_S) -> Cleaned:
     return Cleaned(programs=tuple(ended), segments=segments, left=files)
 
 
+def look_at_box(paths: BoxPaths) -> Cleaned:
+    """Return what `clean_box` would end and remove; touch nothing."""
+    records = read_records(paths.room / RECORDS)
+    programs = [f"process {pid}" for pid in _processes(paths.box, records)]
+    left: tuple[str, ...] = ()
+    try:
+        programs += [one.describe() for one in _containers(paths.box, records)]
+    except LaunchError as error:
+        left = (f"containers of box {paths.box} ({error.message})",)
+    names = tuple(sorted({path.name for path in segments_of(paths)}))
+    return Cleaned(programs=tuple(programs), segments=names, left=left)
+
+
 def remove_files(paths: BoxPaths) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Remove segments, grants, results and, last, the room. Return segments, and what stayed."""
     segments = remove_segments_of(paths)
@@ -51,15 +65,14 @@ def remove_files(paths: BoxPaths) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _end_containers(box_id: str, records: Records) -> tuple[list[str], list[str]]:
     """Return the containers that were ended, and why others could not be."""
-    if not records.engine:
-        return [], []
-    # Late: the Docker SDK takes longer to import than everything else here.
-    from rpent_box.launch.engine import Engine
-
     try:
-        return Engine.connect().remove_box(box_id), []
+        return end_containers(_containers(box_id, records)), []
     except LaunchError as error:
         return [], [f"containers of box {box_id} ({error.message})"]
+
+
+def _containers(box_id: str, records: Records) -> list[Found]:
+    return containers_of(box_id) if records.engine else []
 
 
 def _processes(box_id: str, records: Records) -> list[int]:

@@ -9,11 +9,12 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct
 
-from rpent_box.errors import LaunchError
-from rpent_box.launch.logs import last_lines
+from rpent_box.errors import LaunchError, OutputError
+from rpent_box.launch.logs import last_lines, open_log
 
 POLL_S = 0.1
 SAY_EVERY_S = 2.0
@@ -58,8 +59,7 @@ class _Started:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.said = ""
-        command.log.parent.mkdir(parents=True, exist_ok=True)
-        with command.log.open("wb") as log:
+        with _new_log(command.log) as log:
             try:
                 # A group of its own, so that ending it ends its children too.
                 self.process = subprocess.Popen(
@@ -105,11 +105,20 @@ class _Started:
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.process.poll() is not None:
                 return
-            os.killpg(self.process.pid, number)
             try:
+                os.killpg(self.process.pid, number)
                 self.process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
+            except (PermissionError, subprocess.TimeoutExpired):
+                # A command that sudo runs is root's: it ends by itself, or not at all.
                 continue
+
+
+def _new_log(path: Path) -> IO[bytes]:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"the log {path} cannot be replaced: {error.strerror}") from error
+    return open_log(path)
 
 
 def _wait(started: Sequence[_Started], deadline: float, say: Callable[[str], None]) -> None:

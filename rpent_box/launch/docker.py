@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from docker.errors import APIError, NotFound
@@ -14,16 +15,15 @@ from docker.types import Mount as DockerMount
 
 from rpent_box.errors import LaunchError
 from rpent_box.launch.box import Box
-from rpent_box.launch.engine import (
+from rpent_box.launch.containers import (
     LABEL_BOX,
     LABEL_MACHINE,
     LABEL_OWNER,
     LABEL_ROLE,
-    Engine,
     remove_container,
     this_machine,
-    translated,
 )
+from rpent_box.launch.engine import Engine, translated
 from rpent_box.launch.follow import LogFollower
 from rpent_box.launch.gpus import ALL_GPUS, check_gpus
 from rpent_box.launch.logs import last_lines
@@ -50,8 +50,10 @@ class DockerLauncher:
     name: Literal["docker"] = "docker"
     view: Literal["container"] = "container"
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, inherited: Mapping[str, str] | None = None) -> None:
+        """`inherited` is where a program's defaults may be overridden; None: our environment."""
         self.engine = engine
+        self._inherited = dict(os.environ if inherited is None else inherited)
 
     def check(self, program: Program) -> None:
         """Raise `ImageMissing` without its image, `LaunchError` without its GPU."""
@@ -63,14 +65,14 @@ class DockerLauncher:
         self.check(program)
         # Before the first container: one that is made just before we die must be found.
         box.expect_containers()
-        settings = container_settings(program, box.id, self.engine)
+        settings = container_settings(program, box.id, self.engine, self._inherited)
         with translated(f"creating a container for the {program.role} {program.name}"):
             container = self.engine.client.containers.create(**settings)
         try:
             _start(container, program)
             running = DockerRunning(program, container, self.engine)
         except BaseException:
-            remove_container(container)
+            remove_container(str(container.id))
             raise
         box.record(running)
         return running
@@ -128,7 +130,7 @@ class DockerRunning:
                 self._status = self._status or _removed()
         self.exit_status()
         self._follower.wait(FOLLOW_S)
-        remove_container(self._container)
+        remove_container(self.identifier)
         self._stopped = True
 
     def _ask_status(self) -> ExitStatus | None:
@@ -152,14 +154,19 @@ def status_of(state: dict[str, Any]) -> ExitStatus:
     return status_from_code(int(state["ExitCode"]))
 
 
-def container_settings(program: Program, box_id: str, engine: Engine) -> Settings:
-    """Return everything that the engine is told about `program`'s container."""
+def container_settings(
+    program: Program, box_id: str, engine: Engine, inherited: Mapping[str, str]
+) -> Settings:
+    """Return everything that the engine is told about `program`'s container.
+
+    Of `inherited`, the caller's environment, it sees only what `program.defaults` names.
+    """
     return {
         "image": program.image,
         "name": f"rpent-box-{box_id}-{program.role}-{secrets.token_hex(2)}",
         # An image's entrypoint is its `python -m`: it knows where its Python is.
         "command": [program.module, *program.arguments],
-        "environment": _environment(program),
+        "environment": _environment(program, inherited),
         "mounts": [
             DockerMount(mount.target, mount.source, type="bind", read_only=mount.read_only)
             for mount in program.mounts
@@ -214,9 +221,9 @@ def _resources(program: Program) -> Settings:
     return settings
 
 
-def _environment(program: Program) -> dict[str, str]:
+def _environment(program: Program, inherited: Mapping[str, str]) -> dict[str, str]:
     environment = {
-        **program.defaults,
+        **{name: inherited.get(name, text) for name, text in program.defaults.items()},
         **common_environment(program),
         # The caller's user has no entry in the image's passwd, so nothing tells these.
         "HOME": "/tmp",

@@ -46,6 +46,11 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     return tuple(gpus)
 
 
+def gpus_of(devices: str | None) -> tuple[str, ...]:
+    """Read indices or UUIDs as a person gives them, with commas between them; None: none."""
+    return tuple(one.strip() for one in (devices or "").split(",") if one.strip())
+
+
 def check_gpus(wanted: tuple[str, ...]) -> None:
     """Raise `LaunchError` unless each of `wanted` (indices, UUIDs or their beginnings) is there."""
     if not wanted or wanted == ALL_GPUS:
@@ -66,6 +71,6 @@ def _is(wanted: str, gpu: Gpu) -> bool:
 
 def _what_is_there(installed: tuple[Gpu, ...]) -> str:
     if not installed:
-        return "No NVIDIA driver answers (nvidia-smi). Without a GPU, leave out --cuda-device."
+        return "No NVIDIA driver answers (nvidia-smi). Without a GPU, leave it out."
     names = "; ".join(f"{gpu.index} = {gpu.name} ({gpu.uuid})" for gpu in installed)
     return f"Use one of: {names}"

@@ -20,7 +20,7 @@ def open_log(path: str | Path) -> IO[bytes]:
     except OSError as error:
         raise OutputError(
             f"the log {path} cannot be written: {error.strerror}",
-            hint="Give a folder that you may write to with --output-dir.",
+            hint="Is it a folder that you may write to, and is there room? See: df -h",
         ) from error
 
 

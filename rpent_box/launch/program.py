@@ -44,7 +44,8 @@ class Program(Struct, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
     """Added to what the launcher sets. Wins over it."""
     defaults: dict[str, str] = {}
-    """Added where neither the launcher nor, for a process, the caller's environment says."""
+    """Added where neither the launcher nor the caller's environment says; of that, a container sees
+    only what is named here."""
     mounts: tuple[Mount, ...] = ()
     """For the docker launcher."""
     gpus: tuple[str, ...] = ()

@@ -74,7 +74,9 @@ def find_recipe(kind: Kind, name: str, checkout: Path | None = None) -> Recipe:
     if not lock.is_file():
         raise LaunchError(
             f"there is no recipe for the {kind} {name}: {lock} is missing",
-            hint=f"Known: {', '.join(recipe_names(checkout, kind)) or 'none'}",
+            hint="Its author builds it. Where it is installed already: "
+            f"--launcher process {'--python' if kind == 'backend' else '--platform-python'} PATH. "
+            f"Recipes here: {', '.join(recipe_names(checkout, kind)) or 'none'}",
         )
     return Recipe(
         kind=kind,

@@ -16,28 +16,33 @@ UNSIZED_S = 60.0
 """An owner locks its segment before it sizes it: an empty one this old was never locked."""
 
 
-def remove_segments_of(paths: BoxPaths) -> tuple[str, ...]:
-    """Remove every segment of a box that is no more; return their names."""
-    removed = []
-    for path in [*_ours(SHM), *_ours(paths.grants), *_ours(paths.results)]:
-        if box_of_segment(path.name) == paths.box:
-            path.unlink(missing_ok=True)
-            removed.append(path.name)
-    return tuple(sorted(set(removed)))
+def segments_of(paths: BoxPaths) -> Iterator[Path]:
+    """Yield every segment of a box, under each of its names."""
+    for directory in (SHM, paths.grants, paths.results):
+        for path in _ours(directory):
+            if box_of_segment(path.name) == paths.box:
+                yield path
 
 
-def remove_dead_segments() -> tuple[str, ...]:
-    """Remove this user's segments whose owner is gone, in whichever box; return their names.
+def dead_segments() -> Iterator[Path]:
+    """Yield this user's segments whose owner is gone, in whichever box, under each of their names.
 
     A killed client of a living box leaves such a segment.
     """
-    removed = []
-    for directory in [SHM, *_grant_directories()]:
+    for directory in (SHM, *_grant_directories()):
         for path in _ours(directory):
             if box_of_segment(path.name) is not None and _is_dead(path):
-                path.unlink(missing_ok=True)
-                removed.append(path.name)
-    return tuple(sorted(set(removed)))
+                yield path
+
+
+def remove_segments_of(paths: BoxPaths) -> tuple[str, ...]:
+    """Remove every segment of a box that is no more; return their names."""
+    return _remove(segments_of(paths))
+
+
+def remove_dead_segments() -> tuple[str, ...]:
+    """Remove what `dead_segments` finds; return their names."""
+    return _remove(dead_segments())
 
 
 def has_living_segment(directory: Path) -> bool:
@@ -45,6 +50,14 @@ def has_living_segment(directory: Path) -> bool:
     return any(
         box_of_segment(path.name) is not None and not _is_dead(path) for path in _ours(directory)
     )
+
+
+def _remove(paths: Iterator[Path]) -> tuple[str, ...]:
+    removed = set()
+    for path in paths:
+        path.unlink(missing_ok=True)
+        removed.add(path.name)
+    return tuple(sorted(removed))
 
 
 def _is_dead(path: Path) -> bool:
@@ -61,7 +74,7 @@ def _is_dead(path: Path) -> bool:
 
 def _grant_directories() -> list[Path]:
     try:
-        return [entry for entry in GRANTS_ROOT.iterdir() if entry.stat().st_uid == os.geteuid()]
+        return list(GRANTS_ROOT.iterdir())
     except OSError:
         return []
 

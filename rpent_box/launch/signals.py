@@ -16,15 +16,17 @@ def unwinding_on_signals() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into `SystemExit` with the code that a shell gives, 128 + n.
 
     For the main thread only. Without it both end Python at once, and the reaper has to clean up.
+    What is ignored stays so: `nohup rpent-box serve …` must outlive its terminal.
     """
 
     def unwind(number: int, _frame: FrameType | None) -> None:
         # A second one must not cut the cleaning short.
-        for one in _ENDING:
+        for one in heeded:
             signal.signal(one, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, unwind) for number in _ENDING}
+    heeded = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, unwind) for number in heeded}
     try:
         yield
     finally:

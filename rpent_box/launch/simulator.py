@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rpent_box.launch.box import Box
+from rpent_box.launch.gpus import gpus_of
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Mount, Program
 from rpent_box.launch.worker import seen_paths
@@ -31,12 +32,14 @@ def simulator_program(
     number: int = 0,
     worker: WorkerPlace | None = None,
     cpus: Sequence[int] = (),
+    cuda_device: str | None = None,
 ) -> Program:
     """Return the program that serves `plugin` in `box`.
 
     `options` are the words of the platform's own options. `number` tells a run's simulators apart
     and chooses the socket, `box.paths.sim_endpoint(number)` on the host. `worker` is where the
-    worker listens, when it is not in this box.
+    worker listens, when it is not in this box. `cuda_device` is what it may draw on, by index or
+    UUID.
     """
     seen = seen_paths(launcher, box)
     place = worker or box.worker_place
@@ -54,6 +57,7 @@ def simulator_program(
         root=None,
         defaults=dict(plugin.environment),
         mounts=(*_mounts(box.paths), *place.simulator_mounts(box.paths), output),
+        gpus=gpus_of(cuda_device),
         network=place.needs_network,
         threads=threads,
         cpus=tuple(cpus),

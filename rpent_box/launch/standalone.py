@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,13 +12,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from rpent_box.contracts.messages import Health
+from rpent_box.errors import SocketBusy
 from rpent_box.launch.box import Box
 from rpent_box.launch.program import Launcher, Running, require_alive
 from rpent_box.launch.worker import wait_ready, worker_program
 from rpent_box.transport.paths import is_ipc, tcp_address
 from rpent_box.worker.backend import BackendSpec
 
-_EVERY_ADDRESS = ("0.0.0.0", "*", "::")
+_EVERY_ADDRESS = ("0.0.0.0", "::")
 POLL_S = 0.1
 
 
@@ -57,9 +59,12 @@ def standalone_worker(
     """Start a worker in a new box and yield it once it is ready; end both on leaving.
 
     `listen` is a tcp address to listen at instead of the box's own socket; with port 0 the worker
-    takes a free one. Raises what `Launcher.start` and `wait_ready` raise.
+    takes a free one. Raises `SocketBusy` when it cannot be had, and what `Launcher.start` and
+    `wait_ready` raise.
     """
     deadline = time.monotonic() + start_timeout_s
+    if listen is not None:
+        _require_free(listen)
     with Box.create(runtime_dir) as box:
         program = worker_program(
             spec,
@@ -83,6 +88,21 @@ def standalone_worker(
             endpoint = _reachable(_printed_endpoint(listen, running, deadline))
         health = wait_ready(endpoint, running, deadline, say)
         yield StandaloneWorker(endpoint=endpoint, running=running, health=health)
+
+
+def _require_free(listen: str) -> None:
+    # Before anything is started: whoever answers there could pass for our worker.
+    host, port = tcp_address(listen)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise SocketBusy(
+                f"a worker cannot listen at {listen}: {error.strerror or error}",
+                hint="Give an address of this machine, and another port, or port 0 for any.",
+            ) from error
 
 
 def _printed_endpoint(listen: str, running: Running, deadline: float) -> str:

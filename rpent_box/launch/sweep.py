@@ -15,10 +15,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from rpent_box.errors import LaunchError, UsageError
-from rpent_box.launch.cleaning import clean_box
+from rpent_box.launch.cleaning import clean_box, look_at_box
+from rpent_box.launch.containers import end_containers, lost_containers
 from rpent_box.launch.engine_socket import engine_answers
 from rpent_box.launch.held import HeldDirectory
-from rpent_box.launch.segments import has_living_segment, remove_dead_segments
+from rpent_box.launch.segments import (
+    dead_segments,
+    has_living_segment,
+    remove_dead_segments,
+)
 from rpent_box.transport.paths import GRANTS_ROOT, BoxPaths, check_box_id, default_runtime_dir
 
 LOST_S = 60.0
@@ -29,7 +34,7 @@ class SweepReport(Struct, frozen=True, kw_only=True):
     """What a sweep found. All empty: there was nothing to do."""
 
     boxes: tuple[str, ...] = ()
-    """Ids of dead boxes that were removed."""
+    """Ids of dead boxes: removed, or found by a dry run, as everything else here."""
     programs: tuple[str, ...] = ()
     """Processes and containers that were ended."""
     segments: tuple[str, ...] = ()
@@ -39,8 +44,10 @@ class SweepReport(Struct, frozen=True, kw_only=True):
     """Ids of boxes that have an owner; nothing of theirs was touched."""
 
 
-def sweep(runtime_dir: Path | str | None = None, *, containers: bool = False) -> SweepReport:
-    """Remove what dead boxes have left.
+def sweep(
+    runtime_dir: Path | str | None = None, *, containers: bool = False, dry_run: bool = False
+) -> SweepReport:
+    """Remove what dead boxes have left; with `dry_run`, only find it.
 
     With `containers`, also ask the engine for containers of boxes that are gone without a trace;
     without, it is only asked where a dead box's records speak of containers.
@@ -53,20 +60,24 @@ def sweep(runtime_dir: Path | str | None = None, *, containers: bool = False) ->
     for paths in _rooms(home):
         room = HeldDirectory.take(paths.room)
         if room is None:
-            living.append(paths.box)
+            # Held, or removed by another sweep since we listed it.
+            living += [paths.box] * paths.room.exists()
             continue
         with room:
-            cleaned = clean_box(paths)
+            cleaned = look_at_box(paths) if dry_run else clean_box(paths)
         dead.append(paths.box)
         programs += cleaned.programs
         segments += cleaned.segments
         left += cleaned.left
     if containers:
-        ended, why_not = _remove_lost_containers()
-        programs += ended
+        lost, why_not = _clean_lost_containers(dry_run=dry_run)
+        programs += [one for one in lost if one not in programs]
         left += why_not
-    _remove_lost_grants()
-    segments += remove_dead_segments()
+    if dry_run:
+        segments += [path.name for path in dead_segments()]
+    else:
+        _remove_lost_grants()
+        segments += remove_dead_segments()
     return SweepReport(
         boxes=tuple(dead),
         programs=tuple(programs),
@@ -99,14 +110,12 @@ def _remove_lost_grants() -> None:
             held.remove()
 
 
-def _remove_lost_containers() -> tuple[list[str], list[str]]:
+def _clean_lost_containers(*, dry_run: bool) -> tuple[list[str], list[str]]:
     if not engine_answers():
         return [], []
-    # Late: the Docker SDK takes longer to import than everything else here.
-    from rpent_box.launch.engine import Engine
-
     try:
-        return Engine.connect().remove_lost(), []
+        found = lost_containers()
+        return [one.describe() for one in found] if dry_run else end_containers(found), []
     except LaunchError as error:
         return [], [f"containers ({error.message})"]
 

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from rpent_box.contracts.messages import Health, Healthz
 from rpent_box.errors import (
     BadOption,
@@ -17,9 +20,10 @@ from rpent_box.errors import (
     WorkerFailed,
 )
 from rpent_box.launch.box import Box
-from rpent_box.launch.gpus import ALL_GPUS
-from rpent_box.launch.mounts import checkpoint_mounts
+from rpent_box.launch.gpus import ALL_GPUS, gpus_of
+from rpent_box.launch.mounts import mounts_of
 from rpent_box.launch.program import Launcher, Mount, Program, Running, require_alive
+from rpent_box.options import parse_options, path_fields, to_arguments
 from rpent_box.transport.channel import ClientChannel
 from rpent_box.transport.paths import CONTAINER_ROOM, SHM, BoxPaths
 from rpent_box.worker.backend import BackendSpec
@@ -30,6 +34,9 @@ ANSWER_S = 2.0
 POLL_S = 0.1
 BORROWED_S = 10.0
 """How long a worker that is said to run may keep silent."""
+PATIENCE_S = 20.0
+"""How long a worker may seem to speak otherwise: on a machine out of breath ZeroMQ's own handshake
+runs out of time, which looks like a stranger at that address."""
 
 
 def worker_program(
@@ -51,10 +58,12 @@ def worker_program(
     """Return the program that serves `spec` in `box`.
 
     `options` are the words of the backend's own options. `endpoint` is a tcp address to listen at
-    instead of the box's socket. Raises `BadOption` when the checkpoint does not exist.
+    instead of the box's socket. Raises `BadOption` when the checkpoint, or a path in the options,
+    does not exist.
     """
     seen = seen_paths(launcher, box)
-    weights = None if checkpoint is None else _existing(checkpoint)
+    weights = None if checkpoint is None else _existing(checkpoint, "checkpoint", "--checkpoint")
+    options, named = _with_whole_paths(spec.options, options)
     words = [spec.name, "--endpoint", endpoint or seen.worker_endpoint, "--platform", platform]
     words += ["--box", box.id, "--view", launcher.view, "--lease", str(seen.lease)]
     words += ["--threads", str(threads)]
@@ -68,12 +77,19 @@ def worker_program(
         image=image,
         python=python,
         root=root,
-        mounts=(*_mounts(box.paths), *(checkpoint_mounts(weights) if weights else ())),
-        gpus=_gpus(spec, cuda_device),
+        mounts=(*_mounts(box.paths), *mounts_of([*([weights] if weights else []), *named])),
+        gpus=gpus_of(cuda_device) or (ALL_GPUS if spec.needs_gpu else ()),
         network=spec.needs_network or endpoint is not None,
         threads=threads,
         log=log,
     )
+
+
+def check_files(spec: BackendSpec, checkpoint: str | None, options: Sequence[str]) -> None:
+    """Raise `BadOption` when the checkpoint, or a path in the options, does not exist."""
+    if checkpoint is not None:
+        _existing(checkpoint, "checkpoint", "--checkpoint")
+    _with_whole_paths(spec.options, options)
 
 
 def seen_paths(launcher: Launcher, box: Box) -> BoxPaths:
@@ -93,14 +109,15 @@ def wait_ready(
 
     `say` is told each new phase. `running` is None for a borrowed worker. `meanwhile` is called
     between two looks, to look after what else is starting. Raises `ProgramDied`, `WorkerFailed`
-    with the worker's traceback, `PeerGone` when no borrowed worker is there, or `StartTimeout`,
-    which names the phase.
+    with the worker's traceback, `PeerGone` when no borrowed worker is there, `ProtocolMismatch`
+    when something else is, or `StartTimeout`, which names the phase.
     """
     phase = "starting"
     say(phase)
     silent_until = time.monotonic() + BORROWED_S
+    question = _Question(endpoint, deadline)
     while True:
-        health = _ask(endpoint, min(ANSWER_S, max(0.01, deadline - time.monotonic())))
+        health = question.ask()
         if health is not None and _phase(health) != phase:
             phase = _phase(health)
             say(phase)
@@ -120,15 +137,39 @@ def wait_ready(
         time.sleep(POLL_S)
 
 
-def _ask(endpoint: str, timeout_s: float) -> Health | None:
-    """Return the worker's health; None while nobody answers."""
-    try:
-        with ClientChannel.connect(
-            endpoint, client="launcher", box=None, timeout_s=timeout_s
-        ) as channel:
-            reply, _ = channel.request(Healthz(), timeout_s=timeout_s)
-    except (PeerGone, DeadlineExceeded):
-        return None
+class _Question:
+    """Asks a worker how it is, over and over."""
+
+    def __init__(self, endpoint: str, deadline: float) -> None:
+        self._endpoint = endpoint
+        self._deadline = deadline
+        self._strange_since: float | None = None
+
+    def ask(self) -> Health | None:
+        """Return the worker's health; None while nobody answers.
+
+        Raises `ProtocolMismatch` when what answers has spoken otherwise for `PATIENCE_S`.
+        """
+        now = time.monotonic()
+        try:
+            health = _ask(self._endpoint, min(ANSWER_S, max(0.01, self._deadline - now)))
+        except (PeerGone, DeadlineExceeded):
+            health = None
+        except ProtocolMismatch:
+            if self._strange_since is None:
+                self._strange_since = now
+            if time.monotonic() >= min(self._strange_since + PATIENCE_S, self._deadline):
+                raise
+            return None
+        self._strange_since = None
+        return health
+
+
+def _ask(endpoint: str, timeout_s: float) -> Health:
+    with ClientChannel.connect(
+        endpoint, client="launcher", box=None, timeout_s=timeout_s
+    ) as channel:
+        reply, _ = channel.request(Healthz(), timeout_s=timeout_s)
     if not isinstance(reply, Health):
         raise ProtocolMismatch(f"{endpoint} answered healthz with {type(reply).__name__}")
     return reply
@@ -161,20 +202,39 @@ def _too_late(endpoint: str, phase: str, running: Running | None) -> StartTimeou
     )
 
 
-def _existing(checkpoint: str) -> Path:
-    path = Path(checkpoint).expanduser().absolute()
-    if not path.exists():
+def _with_whole_paths(
+    declared: type[Struct], words: Sequence[str]
+) -> tuple[Sequence[str], list[Path]]:
+    """Return `words` with every path in them made absolute, and those paths.
+
+    A worker has another working directory than the caller, who meant their own.
+    """
+    fields = path_fields(declared)
+    if not fields:
+        return words, []
+    given = parse_options(declared, words, program="the backend")
+    default = parse_options(declared, [], program="the backend")
+    found = {
+        field: _existing(value, "file or folder", f"--{field.replace('_', '-')}")
+        for field in fields
+        # What was not given stays the worker's own affair.
+        if (value := getattr(given, field)) != getattr(default, field)
+    }
+    if not found:
+        return words, []
+    whole = msgspec.structs.replace(given, **{name: str(path) for name, path in found.items()})
+    unchanged = set(to_arguments(default))
+    return [word for word in to_arguments(whole) if word not in unchanged], list(found.values())
+
+
+def _existing(path: str, what: str, flag: str) -> Path:
+    found = Path(path).expanduser().absolute()
+    if not found.exists():
         raise BadOption(
-            f"there is no checkpoint at {path}",
-            hint="Give an existing file or folder: --checkpoint PATH",
+            f"there is no {what} at {found}",
+            hint=f"Give an existing file or folder: {flag} PATH",
         )
-    return path
-
-
-def _gpus(spec: BackendSpec, cuda_device: str | None) -> tuple[str, ...]:
-    if cuda_device is not None:
-        return tuple(one.strip() for one in cuda_device.split(","))
-    return ALL_GPUS if spec.needs_gpu else ()
+    return found
 
 
 def _mounts(paths: BoxPaths) -> tuple[Mount, ...]:

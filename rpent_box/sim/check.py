@@ -73,9 +73,16 @@ def check_platform(plugin: PlatformPlugin) -> PlatformCheck:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Check one platform; return 0 when a frame was drawn and nothing differs, else 1."""
-    (name,) = sys.argv[1:] if words is None else words
-    plugin = find_platform(name)
+    """Check one platform; return 0 when a frame was drawn and nothing differs, 1, or 2."""
+    words = sys.argv[1:] if words is None else words
+    if len(words) != 1:
+        sys.stderr.write("usage: python -m rpent_box.sim.check PLATFORM\n")
+        return 2
+    try:
+        plugin = find_platform(words[0])
+    except RpentBoxError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     set_environment(plugin, threads=1)
     result = check_platform(plugin)
     # The simulator may have written half a line.

@@ -75,9 +75,10 @@ class SimClient:
         self.close()
 
     def poll_ready(self) -> SimReady | None:
-        """Ask once whether the simulator is ready; None when it is not. Takes at most 0.2 s.
+        """Ask once whether the simulator is ready; None when it is not.
 
-        Raises what the server says when the simulator cannot be opened.
+        Takes at most 0.2 s, and up to 5 s where something accepts and says nothing. Raises what the
+        server says when the simulator cannot be opened.
         """
         if self._dealer is None and not self._connect():
             return None

@@ -8,6 +8,7 @@ from typing import Literal
 
 from rpent_box.client.model_client import ModelClient
 from rpent_box.contracts.control_messages import ConnectWorker
+from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.sim.guard import remove_segments
 from rpent_box.transport.paths import BoxPaths, runtime_dir_of_endpoint
 
@@ -23,8 +24,11 @@ class WorkerConnector:
         self._client = f"sim-{secrets.token_hex(4)}"
         self._paths: BoxPaths | None = None
 
-    def connect(self, wanted: ConnectWorker) -> ModelClient:
-        """Connect to the worker and fetch its meta. Raises what `ModelClient.connect` raises."""
+    def connect(self, wanted: ConnectWorker, platform: PlatformMeta) -> ModelClient:
+        """Connect to the worker, fetch its meta, take the memory for the platform's frames.
+
+        Raises what `ModelClient.connect` raises.
+        """
         self._paths = self._box_paths(wanted)
         return ModelClient.connect(
             wanted.endpoint,
@@ -32,6 +36,7 @@ class WorkerConnector:
             box=self._paths,
             timeout_s=CONNECT_TIMEOUT_S,
             prediction_timeout_s=wanted.prediction_timeout_s,
+            image_size=platform.image_size,
         )
 
     def remove_segments(self) -> None:

@@ -29,7 +29,7 @@ from rpent_box.contracts.control_messages import (
 )
 from rpent_box.contracts.faults import fault_from
 from rpent_box.contracts.messages import Fault, Message
-from rpent_box.errors import ProtocolMismatch
+from rpent_box.errors import ProtocolMismatch, SimulatorError
 from rpent_box.transport.router import Router
 from rpent_box.transport.wire import Letter
 from rpent_box.version import PROTOCOL_VERSION
@@ -78,6 +78,8 @@ class ControlServer:
         self._answers: queue.SimpleQueue[tuple[bytes, ControlAnswer]] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._told = threading.Event()
+        self._broken: Exception | None = None
+        """What ended the control thread, if anything did."""
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
 
     def __enter__(self) -> ControlServer:
@@ -101,7 +103,11 @@ class ControlServer:
         return self._told.wait(timeout_s)
 
     def take(self, timeout_s: float) -> Call | None:
-        """Return the next question, or None after `timeout_s` seconds."""
+        """Return the next question, or None after `timeout_s` seconds.
+
+        Raises `SimulatorError` once the control thread has ended, as `answer` does.
+        """
+        self._require_serving()
         try:
             return self._calls.get(timeout=timeout_s)
         except queue.Empty:
@@ -109,6 +115,7 @@ class ControlServer:
 
     def answer(self, call: Call, body: ControlReply) -> None:
         """Send `body` to whoever asked `call`. Never waits."""
+        self._require_serving()
         self._answers.put((call.connection, ControlAnswer(id=call.id, body=body)))
         self._router.wake()
 
@@ -122,7 +129,20 @@ class ControlServer:
             self._thread.join(FLUSH_S)
         self._router.close()
 
+    def _require_serving(self) -> None:
+        # Going on without it would be silence: the host would wait for its longest timeout.
+        if self._broken is not None:
+            raise SimulatorError(
+                f"the control thread has ended: {type(self._broken).__name__}: {self._broken}"
+            ) from self._broken
+
     def _serve(self) -> None:
+        try:
+            self._answer_until_stopped()
+        except Exception as error:  # noqa: BLE001 - told by the main thread, which ends the process
+            self._broken = error
+
+    def _answer_until_stopped(self) -> None:
         while not self._stopping.is_set():
             letter = self._router.receive(RECEIVE_S)
             if letter is not None:
@@ -173,7 +193,7 @@ class _AnyQuestion(Struct):
 def _refuse(envelope: bytes, reason: str) -> ControlAnswer:
     try:
         identifier = msgspec.msgpack.decode(envelope, type=_AnyQuestion).id
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         identifier = 0
     error = ProtocolMismatch(
         f"the simulator server cannot read a message: {reason}",

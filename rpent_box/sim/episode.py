@@ -20,6 +20,7 @@ from rpent_box.contracts.messages import EpisodeKey
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Actions, Observation
 from rpent_box.errors import BadOption, SimulatorError
+from rpent_box.sim.futures import Futures
 from rpent_box.sim.platform import Applied, Platform, Scene
 from rpent_box.sim.results import write_atomically
 from rpent_box.sim.stopwatch import Stopwatch
@@ -49,7 +50,7 @@ class Policy(Protocol):
 
 
 def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say) -> EpisodePlayed:
-    """Play one episode to its end, save its actions and, when asked, its video.
+    """Play one episode to its end, save its actions, the model's future frames, a video if asked.
 
     Raises `BadOption` when `play` cannot be played with this policy, whatever the policy raises,
     and `SimulatorError` when the platform breaks its protocol. A video that cannot be written is
@@ -66,6 +67,7 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
     acted = _act(platform, policy, play, observation, execute_steps, say)
     output = Path(play.output_dir)
     write_atomically(output / "actions.npy", _as_npy(acted.actions))
+    futures = acted.futures.save(output)
     video, video_s, video_error = _record(platform, play, success=acted.success, say=say)
     return EpisodePlayed(
         suite=play.suite,
@@ -84,6 +86,8 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
         stages_s=acted.stages_s,
         actions_sha256=actions_sha256(acted.actions),
         first_frames_sha256=first_frames,
+        values=acted.given_values,
+        futures=futures,
         video=video,
         video_s=video_s,
         video_error=video_error,
@@ -108,6 +112,8 @@ class _Acted:
 
     def __init__(self, action_dim: int) -> None:
         self.rows: list[Actions] = []
+        self.values: list[float | None] = []
+        self.futures = Futures()
         self.steps = 0
         self.predictions = 0
         self.success = False
@@ -121,6 +127,15 @@ class _Acted:
         if not self.rows:
             return np.zeros((0, self._action_dim), dtype=np.float32)
         return np.concatenate(self.rows)
+
+    @property
+    def given_values(self) -> tuple[float | None, ...]:
+        """One per prediction; empty when the model gave none."""
+        return tuple(self.values) if any(value is not None for value in self.values) else ()
+
+    def predicted(self, chunk: ActionChunk) -> None:
+        self.values.append(chunk.value)
+        self.futures.add(self.steps, chunk.future_observation)
 
     def add(self, executed: Actions, *, success: bool) -> None:
         self.rows.append(np.array(executed, dtype=np.float32))
@@ -145,6 +160,7 @@ def _act(
         asked = time.monotonic()
         chunk = policy.predict(observation, episode=key)
         watch.add_prediction(time.monotonic() - asked, chunk.timings_s)
+        acted.predicted(chunk)
         # The last chunk is cut, so that the step limit is the same whatever the chunk size.
         actions = chunk.actions[: min(execute_steps, play.max_steps - acted.steps)]
         applied = _checked(platform.apply(actions), given=len(actions))

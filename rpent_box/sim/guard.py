@@ -29,11 +29,13 @@ def end_with_owner(lease: Path, *, last_act: Callable[[], None]) -> threading.Th
 
     def watch() -> None:
         lease_watch = LeaseWatch(lease)
-        while not lease_watch.wait(_LOOK_S):
-            continue
-        _log.error("the owner of %s is gone: ending", lease)
         try:
+            while not lease_watch.wait(_LOOK_S):
+                continue
+            _log.error("the owner of %s is gone: ending", lease)
             last_act()
+        except Exception:  # noqa: BLE001 - a process that nobody watches over must not live on
+            _log.exception("the watch over %s ends, and this process with it", lease)
         finally:
             os._exit(ABANDONED)
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from rpent_box.contracts.control_messages import Video
+from rpent_box.contracts.control_messages import PlayEpisode, Video
 from rpent_box.contracts.meta import ModelMeta, PlatformMeta
 from rpent_box.errors import OutputError
 from rpent_box.sim.results import write_atomically
@@ -63,6 +63,20 @@ class Plan(Struct, frozen=True, kw_only=True):
     backend_arguments: tuple[str, ...] = ()
     platform_arguments: tuple[str, ...] = ()
     prediction_timeout_s: float | None = None
+
+    def play(self, episode: int, output_dir: str) -> PlayEpisode:
+        """Return what to ask for episode `episode`; `output_dir` is as the simulator sees it."""
+        return PlayEpisode(
+            suite=self.suite,
+            task=self.task,
+            init_state=self.first_init_state + episode,
+            episode=episode,
+            seed=self.seed,
+            max_steps=self.max_steps,
+            execute_steps=self.execute_steps,
+            video=self.video,
+            output_dir=output_dir,
+        )
 
 
 class SimulatorFacts(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,8 @@ from __future__ import annotations
 from rpent_box.errors import BadOption, UnknownName, UsageError
 from rpent_box.sim.platform import PlatformPlugin, Suite
 
+SEEDS = 1 << 32
+
 
 def find_suite(plugin: PlatformPlugin, name: str | None) -> Suite:
     """Return the suite called `name`, or the default one for None.
@@ -56,6 +58,13 @@ def check_episodes(suite: Suite, *, first_init_state: int, episodes: int) -> Non
             if left > 0
             else f"Choose --first-init-state up to {suite.init_states - 1}.",
         )
+
+
+def check_seed(seed: int) -> int:
+    """Return `seed` when it fits numpy's 32 bits, which simulators use. Raises `BadOption`."""
+    if 0 <= seed < SEEDS:
+        return seed
+    raise BadOption(f"{seed} is no seed", hint=f"Choose --seed from 0 to {SEEDS - 1}.")
 
 
 def step_limit(suite: Suite, max_steps: int | None) -> int:

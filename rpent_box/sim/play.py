@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from rpent_box.contracts.control_messages import ConnectWorker, EpisodePlayed, PlayEpisode, Progress
+from rpent_box.contracts.control_messages import ConnectWorker, EpisodePlayed, Progress
 from rpent_box.contracts.fit import require_fit
 from rpent_box.errors import (
     DeadlineExceeded,
@@ -30,7 +30,7 @@ from rpent_box.plugins import fitting_backends
 from rpent_box.sim.connecting import WorkerConnector
 from rpent_box.sim.episode import play_episode
 from rpent_box.sim.manifest import Plan, SimulatorFacts, WorkerFacts
-from rpent_box.sim.planning import check_episodes, check_task, find_suite, step_limit
+from rpent_box.sim.planning import check_episodes, check_seed, check_task, find_suite, step_limit
 from rpent_box.sim.platform import Platform, PlatformPlugin
 from rpent_box.sim.record import RunRecord, Started
 from rpent_box.sim.serve import add_platform, set_environment
@@ -94,7 +94,7 @@ def _play(words: list[str]) -> None:
         platform = plugin.open(options)
         try:
             policy = wait_for_worker(
-                lambda: connector.connect(wanted), timeout_s=known.start_timeout
+                lambda: connector.connect(wanted, platform.meta), timeout_s=known.start_timeout
             )
             try:
                 _play_all(platform, policy, record, plan)
@@ -114,27 +114,14 @@ def _play_all(platform: Platform, policy: ConnectedPolicy, record: RunRecord, pl
         worker=WorkerFacts(meta=policy.meta, rpent_box=policy.welcome.version),
     )
     for episode in range(plan.episodes):
-        played = play_episode(platform, policy, _episode(record, plan, episode), _ignore)
+        folder = record.episode_folder(episode)
+        played = play_episode(platform, policy, plan.play(episode, str(folder)), _ignore)
         record.add(played)
         sys.stdout.write(_line(played) + "\n")
         sys.stdout.flush()
     record.complete()
     solved = sum(row.success for row in record.rows)
     sys.stdout.write(f"{solved} of {plan.episodes} solved; results: {record.run_dir}\n")
-
-
-def _episode(record: RunRecord, plan: Plan, episode: int) -> PlayEpisode:
-    return PlayEpisode(
-        suite=plan.suite,
-        task=plan.task,
-        init_state=plan.first_init_state + episode,
-        episode=episode,
-        seed=plan.seed,
-        max_steps=plan.max_steps,
-        execute_steps=plan.execute_steps,
-        video=plan.video,
-        output_dir=str(record.episode_folder(episode)),
-    )
 
 
 def _plan(plugin: PlatformPlugin, known: argparse.Namespace) -> Plan:
@@ -148,7 +135,7 @@ def _plan(plugin: PlatformPlugin, known: argparse.Namespace) -> Plan:
         task_name=task_name,
         episodes=known.episodes,
         first_init_state=known.first_init_state,
-        seed=known.seed,
+        seed=check_seed(known.seed),
         max_steps=step_limit(suite, known.max_steps),
         execute_steps=known.execute_steps,
         video=known.video,

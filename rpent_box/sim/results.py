@@ -4,7 +4,7 @@
 <output>/<UTC time>-<platform>-<suite>-<task>-<backend>/
   run.json          what ran, and everything needed to run it again (`sim/manifest.py`)
   results.jsonl     one row per finished episode
-  episode-000/      actions.npy, episode.mp4
+  episode-000/      actions.npy, episode.mp4, futures.npz from a model that foresees
   worker.log, simulator.log
 """
 
@@ -157,5 +157,5 @@ def read_results(run_dir: Path) -> list[EpisodeRow]:
 def _cannot_write(path: Path, reason: str) -> OutputError:
     return OutputError(
         f"{path} cannot be written: {reason}",
-        hint="Choose a folder that you may write with --output-dir.",
+        hint="Choose a folder that you may write with --output.",
     )

@@ -25,7 +25,8 @@ from rpent_box.contracts.control_messages import (
 from rpent_box.contracts.faults import fault_from
 from rpent_box.contracts.fit import require_fit
 from rpent_box.contracts.messages import Fault, Welcome
-from rpent_box.errors import ContractError, RpentBoxError, SimulatorError
+from rpent_box.contracts.meta import PlatformMeta
+from rpent_box.errors import RpentBoxError, SimulatorError
 from rpent_box.sim.control import Call, ControlServer
 from rpent_box.sim.episode import Policy, Say, play_episode
 from rpent_box.sim.platform import Platform
@@ -57,7 +58,7 @@ class SimServer:
         self,
         open_platform: Callable[[], Platform],
         control: ControlServer,
-        connect: Callable[[ConnectWorker], ConnectedPolicy],
+        connect: Callable[[ConnectWorker, PlatformMeta], ConnectedPolicy],
     ) -> None:
         self._open_platform = open_platform
         self._control = control
@@ -118,10 +119,10 @@ class SimServer:
 
     def _connect_worker(self, platform: Platform, body: ConnectWorker) -> WorkerConnected:
         self._drop_policy()
-        policy = self._connect(body)
+        policy = self._connect(body, platform.meta)
         try:
             require_fit(policy.meta, platform.meta, fitting=body.fitting)
-        except ContractError:
+        except BaseException:
             policy.close()
             raise
         self._policy = policy

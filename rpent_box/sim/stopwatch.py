@@ -6,8 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-WORKER_STAGES = ("queue", "encode", "infer", "decode")
-"""Measured by the worker; the rest of a prediction's time is `transport`."""
+from rpent_box.client.model_client import WORKER_STAGES
 
 STAGES = ("simulate", "render", "transport", *WORKER_STAGES, "other")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from rpent_box.transport.client_channel import ClientChannel
 from rpent_box.transport.connection import Incoming
-from rpent_box.transport.faults import fault_of
 from rpent_box.transport.server_channel import ServerChannel
 
-__all__ = ["ClientChannel", "Incoming", "ServerChannel", "fault_of"]
+__all__ = ["ClientChannel", "Incoming", "ServerChannel"]

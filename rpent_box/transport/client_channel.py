@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from rpent_box.contracts.faults import error_from
 from rpent_box.contracts.messages import (
     Fault,
     Hello,
@@ -29,7 +30,7 @@ from rpent_box.contracts.messages import (
     WamReset,
     Welcome,
 )
-from rpent_box.errors import DeadlineExceeded, ProtocolMismatch, TransportError, from_code
+from rpent_box.errors import DeadlineExceeded, ProtocolMismatch, TransportError
 from rpent_box.transport.dealer import Dealer
 from rpent_box.transport.paths import BoxPaths
 from rpent_box.transport.ring import Ring, RingView, Tensor, describe, slot_bytes_for
@@ -247,7 +248,7 @@ class ClientChannel:
 
 def _raised(reply: ReplyBody) -> ReplyBody:
     if isinstance(reply, Fault):
-        raise from_code(reply.code, reply.message, hint=reply.hint, detail=reply.detail)
+        raise error_from(reply)
     return reply
 
 

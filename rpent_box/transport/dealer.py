@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import struct
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any, Generic
 
 import msgspec
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from rpent_box.errors import DeadlineExceeded, PeerGone, ProtocolMismatch, TransportError
 from rpent_box.transport.paths import check_endpoint
@@ -23,12 +24,19 @@ _HANDSHAKE_FAILED = (
 )
 _WATCHED = zmq.Event.DISCONNECTED | _HANDSHAKE_FAILED
 
+_EVENT = struct.Struct("=Hi")
+"""The first frame of a monitor's message: event, value (zmq_socket_monitor(3)).
+
+Read here because `zmq.utils.monitor` imports asyncio, which every start would wait for.
+"""
+
 
 class Dealer(Generic[Question, Answer]):
     """Sends `Question` structs and receives `Answer` structs, with raw frames behind them.
 
     Belongs to one thread. Never reconnects: a server that came back remembers nothing of us, so
-    the caller connects anew. A context manager; close() may be called twice.
+    the caller connects anew. A context manager; close() may be called twice. One that is never
+    closed is closed when it is collected, or at the end of the process.
     """
 
     def __init__(
@@ -39,7 +47,6 @@ class Dealer(Generic[Question, Answer]):
         answers: msgspec.msgpack.Decoder[Answer],
     ) -> None:
         self.endpoint = endpoint
-        self._context = context
         self._socket = socket
         self._monitor: zmq.Socket[Any] = socket.get_monitor_socket(_WATCHED)
         self._poller = zmq.Poller()
@@ -48,6 +55,8 @@ class Dealer(Generic[Question, Answer]):
         self._answers = answers
         self._encoder = msgspec.msgpack.Encoder()
         self._end: TransportError | None = None
+        # A context that is collected before its socket waits for it, for ever.
+        self._hang_up = weakref.finalize(self, _hang_up, context, socket, self._monitor)
 
     @classmethod
     def connect(
@@ -103,12 +112,7 @@ class Dealer(Generic[Question, Answer]):
 
     def close(self) -> None:
         """Close at once; what was not sent is dropped. May be called twice."""
-        if self._socket.closed:
-            return
-        self._socket.disable_monitor()
-        self._socket.close(linger=0)
-        self._monitor.close(linger=0)
-        self._context.term()
+        self._hang_up()
 
     def __enter__(self) -> Dealer[Question, Answer]:
         return self
@@ -131,10 +135,19 @@ class Dealer(Generic[Question, Answer]):
 
     def _note_events(self) -> None:
         while self._monitor.poll(0):
-            event = parse_monitor_message(self._monitor.recv_multipart())["event"]
+            event, _ = _EVENT.unpack(self._monitor.recv_multipart()[0])
             if self._end is not None:
                 continue
             if event & _HANDSHAKE_FAILED:
                 self._end = ProtocolMismatch(f"what listens at {self.endpoint} is no rpent-box")
             else:
                 self._end = PeerGone(f"the program at {self.endpoint} has ended")
+
+
+def _hang_up(
+    context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes], monitor: zmq.Socket[Any]
+) -> None:
+    socket.disable_monitor()
+    socket.close(linger=0)
+    monitor.close(linger=0)
+    context.term()

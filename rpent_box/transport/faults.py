@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as they travel, and the answer to a message that this version cannot read."""
+"""The answer to a message that this version cannot read."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from typing import TypeVar
 
 import msgspec
 
-from rpent_box.contracts.messages import Fault, Reply
-from rpent_box.errors import ProtocolMismatch, RpentBoxError
+from rpent_box.contracts.faults import fault_from
+from rpent_box.contracts.messages import Reply
+from rpent_box.errors import ProtocolMismatch
 from rpent_box.version import PROTOCOL_VERSION
 
 Loose = TypeVar("Loose")
-
-
-def fault_of(error: RpentBoxError) -> Fault:
-    """Return `error` as it travels."""
-    return Fault(code=error.code, message=error.message, hint=error.hint, detail=error.detail)
 
 
 class _AnyId(msgspec.Struct, frozen=True):
@@ -40,7 +36,7 @@ def refusal(raw: bytes, why: str) -> Reply:
     protocol = _loosely(raw, _AnyRequest, _AnyRequest()).body.protocol
     if protocol != PROTOCOL_VERSION:
         error = other_protocol(protocol)
-    return Reply(id=_loosely(raw, _AnyId, _AnyId()).id, body=fault_of(error))
+    return Reply(id=_loosely(raw, _AnyId, _AnyId()).id, body=fault_from(error))
 
 
 def _loosely(raw: bytes, kind: type[Loose], otherwise: Loose) -> Loose:

@@ -14,7 +14,7 @@ from rpent_box.errors import TransportError, UsageError
 SHM = Path("/dev/shm")
 CONTAINER_ROOM = Path("/run/rpent-box")
 GRANTS_ROOT = SHM / f"rpent-box.d-{os.getuid()}"
-"""Per user, as the rooms are: in a folder that all users share, whoever made it owns its entries."""
+"""Per user, as the rooms are: whoever makes a folder that all users share owns its entries."""
 
 SOCKET_PATH_LIMIT = 107
 """Bytes in `sockaddr_un.sun_path`, less the closing zero."""

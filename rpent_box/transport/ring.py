@@ -54,6 +54,8 @@ PAGE = 4096
 DTYPES: dict[str, np.dtype[Any]] = {"uint8": np.dtype(np.uint8), "float32": np.dtype("<f4")}
 _WIRE_DTYPES: dict[str, Literal["uint8", "float32"]] = {"|u1": "uint8", "<f4": "float32"}
 _MAX_DIMENSIONS = 8
+_REMEMBERED = 16
+"""Layouts kept at each end: a client sends the same few again and again."""
 _WORD = 8
 _LENGTH_WORD = 1
 _TIME_WORD = 2
@@ -67,6 +69,15 @@ class Hold(Struct, frozen=True, kw_only=True):
     since: float
     """`time.monotonic()`"""
     quarantined: bool = False
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Where tensors of given names, types and shapes go; the same from one request to the next."""
+
+    refs: tuple[TensorRef, ...]
+    nbytes: int
+    targets: dict[int, tuple[Tensor, ...]]
+    """Slot → arrays that look into it. Made at its first use."""
 
 
 class Ring:
@@ -86,6 +97,7 @@ class Ring:
         self._words[0:5] = _words_of(MAGIC, LAYOUT_VERSION, slots, slot_bytes, self._stride)
         self._free = list(range(slots - 1, -1, -1))
         self._held: dict[int, Hold] = {}
+        self._plans: dict[tuple[tuple[str, str, tuple[int, ...]], ...], Plan] = {}
         self._changed = threading.Condition()
         self._closed = False
 
@@ -114,7 +126,7 @@ class Ring:
 
     def fits(self, tensors: Mapping[str, Tensor]) -> bool:
         """Tell whether one slot can hold `tensors`."""
-        return sum(_aligned(tensor.nbytes) for tensor in tensors.values()) <= self.slot_bytes
+        return _total(tensors) <= self.slot_bytes
 
     def write(self, tensors: Mapping[str, Tensor], *, wait_s: float, holder: str) -> Payload:
         """Copy `tensors` into a free slot and return its descriptor.
@@ -122,20 +134,17 @@ class Ring:
         Waits up to `wait_s` seconds for a slot, then raises `NoFreeSlot`. `holder` is for that
         error's text: what the slot is used for, e.g. `request 17 of sim-0`.
         """
-        refs = _lay_out(tensors)
-        if not self.fits(tensors):
-            raise TransportError(
-                f"the tensors need {_total(tensors)} bytes; a slot of {self.name} holds "
-                f"{self.slot_bytes}"
-            )
+        plan = self._plan(tensors)
         slot, sequence = self._take(wait_s, holder)
         try:
-            self._fill(slot, sequence, refs, tensors)
+            self._fill(slot, sequence, plan, tensors)
         except BaseException:
             # Nobody knows the slot yet.
             self.free(SlotRef(segment=self.name, slot=slot, sequence=sequence))
             raise
-        return Payload(slot=SlotRef(segment=self.name, slot=slot, sequence=sequence), tensors=refs)
+        return Payload(
+            slot=SlotRef(segment=self.name, slot=slot, sequence=sequence), tensors=plan.refs
+        )
 
     def free(self, slot: SlotRef) -> None:
         """Give a slot back: its reply has come. A slot that is not held so any more is left."""
@@ -172,6 +181,7 @@ class Ring:
         if self._closed:
             return
         self._closed = True
+        self._plans.clear()
         self._bytes = None
         self._words.release()
         self._segment.close()
@@ -189,7 +199,9 @@ class Ring:
 
     def _take(self, wait_s: float, holder: str) -> tuple[int, int]:
         with self._changed:
-            if not self._changed.wait_for(lambda: bool(self._free), timeout=wait_s):
+            if not self._free and not self._changed.wait_for(
+                lambda: bool(self._free), timeout=wait_s
+            ):
                 raise self._no_free_slot(wait_s)
             slot = self._free.pop()
             sequence = self._words[self._start(slot) // _WORD] + 2
@@ -197,19 +209,38 @@ class Ring:
             self._held[slot] = Hold(holder=holder, sequence=sequence, since=time.monotonic())
             return slot, sequence
 
-    def _fill(
-        self, slot: int, sequence: int, refs: Sequence[TensorRef], tensors: Mapping[str, Tensor]
-    ) -> None:
-        start = self._start(slot)
-        word = start // _WORD
-        self._words[word] = sequence - 1
-        for ref, tensor in zip(refs, tensors.values(), strict=True):
-            place = start + SLOT_HEADER_BYTES + ref.offset
-            target: Tensor = np.ndarray(
-                tensor.shape, tensor.dtype, buffer=self._bytes, offset=place
+    def _plan(self, tensors: Mapping[str, Tensor]) -> Plan:
+        key = tuple([(name, t.dtype.str, t.shape) for name, t in tensors.items()])
+        plan = self._plans.get(key)
+        if plan is not None:
+            return plan
+        plan = Plan(refs=_lay_out(tensors), nbytes=_total(tensors), targets={})
+        if plan.nbytes > self.slot_bytes:
+            raise TransportError(
+                f"the tensors need {plan.nbytes} bytes; a slot of {self.name} holds "
+                f"{self.slot_bytes}"
             )
+        if len(self._plans) >= _REMEMBERED:
+            self._plans.clear()
+        self._plans[key] = plan
+        return plan
+
+    def _targets(self, plan: Plan, slot: int) -> tuple[Tensor, ...]:
+        start = self._start(slot) + SLOT_HEADER_BYTES
+        targets = tuple(
+            np.ndarray(ref.shape, DTYPES[ref.dtype], buffer=self._bytes, offset=start + ref.offset)
+            for ref in plan.refs
+        )
+        plan.targets[slot] = targets
+        return targets
+
+    def _fill(self, slot: int, sequence: int, plan: Plan, tensors: Mapping[str, Tensor]) -> None:
+        word = self._start(slot) // _WORD
+        targets = plan.targets.get(slot) or self._targets(plan, slot)
+        self._words[word] = sequence - 1
+        for target, tensor in zip(targets, tensors.values(), strict=True):
             np.copyto(target, tensor)
-        self._words[word + _LENGTH_WORD] = _total(tensors)
+        self._words[word + _LENGTH_WORD] = plan.nbytes
         self._words[word + _TIME_WORD] = time.monotonic_ns()
         self._words[word] = sequence
 
@@ -236,6 +267,7 @@ class RingView:
         # Every tensor is made of this array and not of the buffer: `np.ndarray(buffer=…)` takes no
         # lasting hold of a buffer, so close() would unmap what a living tensor looks into.
         self._bytes: NDArray[np.uint8] | None = np.frombuffer(view.buffer, np.uint8)
+        self._known: dict[tuple[int, tuple[TensorRef, ...]], dict[str, Tensor]] = {}
         if view.size < HEADER_BYTES or tuple(self._words[0:2]) != (MAGIC, LAYOUT_VERSION):
             self.close()
             raise TransportError(f"the segment {view.name} does not hold a ring of this version")
@@ -265,11 +297,17 @@ class RingView:
             raise StaleFrame(f"the ring {self.name} is closed")
         if not self._view.is_whole():
             raise TransportError(f"the segment {self.name} was cut short by its owner")
-        tensors = {ref.name: self._tensor(ref, whole, start) for ref in payload.tensors}
-        if len(tensors) != len(payload.tensors):
-            raise TransportError(f"two tensors of one message have the same name: {payload}")
+        key = (start, payload.tensors)
+        tensors = self._known.get(key)
+        if tensors is None:
+            tensors = {ref.name: self._tensor(ref, whole, start) for ref in payload.tensors}
+            if len(tensors) != len(payload.tensors):
+                raise TransportError(f"two tensors of one message have the same name: {payload}")
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = tensors
         self._check_sequence(payload, start)
-        return tensors
+        return tensors.copy()
 
     def check(self, payload: Payload) -> None:
         """Raise `StaleFrame` unless the slot still holds what `read` returned."""
@@ -281,6 +319,7 @@ class RingView:
     def close(self) -> None:
         """Unmap. Arrays that `read` returned stay valid. May be called twice."""
         self._bytes = None
+        self._known = {}
         self._words.release()
         self._view.close()
 
@@ -377,7 +416,7 @@ def _ref(name: str, tensor: Tensor, offset: int) -> TensorRef:
 
 
 def _total(tensors: Mapping[str, Tensor]) -> int:
-    return sum(_aligned(tensor.nbytes) for tensor in tensors.values())
+    return sum([-(-tensor.nbytes // ALIGNMENT) * ALIGNMENT for tensor in tensors.values()])
 
 
 def _aligned(size: int) -> int:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from rpent_box.contracts.faults import fault_from
 from rpent_box.contracts.messages import (
     Healthz,
     Hello,
@@ -21,7 +22,7 @@ from rpent_box.contracts.messages import (
 )
 from rpent_box.errors import ProtocolMismatch, RpentBoxError, TransportError
 from rpent_box.transport.connection import Connection, Incoming
-from rpent_box.transport.faults import fault_of, other_protocol, refusal
+from rpent_box.transport.faults import other_protocol, refusal
 from rpent_box.transport.paths import BoxPaths
 from rpent_box.transport.ring import Tensor
 from rpent_box.transport.router import Router
@@ -75,7 +76,7 @@ class ServerChannel:
             try:
                 return self._admit(letter.connection, letter.question, letter.frames)
             except RpentBoxError as error:
-                self.send(letter.connection, Reply(id=letter.question.id, body=fault_of(error)))
+                self.send(letter.connection, Reply(id=letter.question.id, body=fault_from(error)))
 
     def send(self, connection: bytes, reply: Reply, frames: Sequence[Frame] = ()) -> bool:
         """Answer; False when that client is gone, and then everything kept for it is dropped."""

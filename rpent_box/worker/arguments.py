@@ -165,14 +165,16 @@ def _add_own_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of 1 or more")
+    return int(text)
 
 
 def _duration(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not (math.isfinite(number) and number >= 0):
         raise argparse.ArgumentTypeError(f"{text} is not a duration")
     return number

@@ -7,8 +7,12 @@ import traceback
 
 from rpent_box.contracts.faults import fault_from
 from rpent_box.contracts.messages import Fault
-from rpent_box.errors import DeadlineExceeded, PredictionFailed, RpentBoxError
+from rpent_box.errors import DeadlineExceeded, PredictionFailed, RpentBoxError, WorkerError
 from rpent_box.worker.work import Prediction
+
+MODEL_ERRORS = (Exception, SystemExit)
+"""What a model's own code may raise. A library that calls exit() must not end the thread silently.
+"""
 
 
 def told(error: BaseException) -> str:
@@ -23,16 +27,16 @@ def traceback_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def model_fault(error: Exception) -> Fault:
+def model_fault(error: BaseException) -> Fault:
     """A refusal of our own kind travels as it is; anything else is a failed prediction."""
     if isinstance(error, RpentBoxError):
         return fault_from(error)
-    return Fault(
-        code=PredictionFailed.code,
-        message=f"the model raised {told(error)}",
-        hint="The worker lives on. Its log has the traceback; --verbose shows it here.",
-        detail=traceback_of(error),
-    )
+    return _fault(PredictionFailed.code, f"the model raised {told(error)}", error)
+
+
+def unexpected_fault(error: BaseException) -> Fault:
+    """Return what a client is told when its request met a fault of the worker's own."""
+    return _fault(WorkerError.code, f"the worker could not handle this: {told(error)}", error)
 
 
 def expired(work: Prediction, now: float) -> DeadlineExceeded:
@@ -41,5 +45,14 @@ def expired(work: Prediction, now: float) -> DeadlineExceeded:
     return DeadlineExceeded(
         f"the worker could not answer within {allowed_s:.3g} s: "
         f"{now - work.received:.3g} s have passed since it received the request",
-        hint="Allow more with --prediction-timeout-s, or ask this worker from fewer simulators.",
+        hint="Allow more with --prediction-timeout, or ask this worker from fewer simulators.",
+    )
+
+
+def _fault(code: str, message: str, error: BaseException) -> Fault:
+    return Fault(
+        code=code,
+        message=message,
+        hint="The worker lives on. Its log has the traceback; --verbose shows it here.",
+        detail=traceback_of(error),
     )

@@ -16,7 +16,7 @@ from rpent_box.contracts.observation import ActionChunk
 from rpent_box.errors import RpentBoxError
 from rpent_box.worker.backend import Backend, BackendSpec, BatchingBackend
 from rpent_box.worker.declaration import require_sound_meta
-from rpent_box.worker.failure import told, traceback_of
+from rpent_box.worker.failure import MODEL_ERRORS, told, traceback_of
 from rpent_box.worker.predicting import predict_all, run_errand
 from rpent_box.worker.queue import WorkQueue
 from rpent_box.worker.status import Status
@@ -73,6 +73,9 @@ class InferringThread:
             return
         try:
             self._serve(backend)
+        except BaseException as error:  # noqa: BLE001 - this thread must not end without a word
+            _log.critical("the inferring thread ends", exc_info=error)
+            self._status.become("failed", reason=told(error), detail=traceback_of(error))
         finally:
             _close(backend)
 
@@ -85,7 +88,7 @@ class InferringThread:
             meta = self._declared(backend)
             self._status.become("warming")
             self._warm_up(backend, meta)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a model may raise anything
+        except MODEL_ERRORS as error:
             _log_failed_load(error)
             self._status.become("failed", reason=told(error), detail=traceback_of(error))
             if backend is not None:
@@ -107,7 +110,7 @@ class InferringThread:
     def _warm_up(self, backend: Backend, meta: ModelMeta) -> None:
         try:
             took_s = warm_up(backend, meta)
-        except Exception:  # noqa: BLE001 - a model's own code may raise anything
+        except MODEL_ERRORS:
             # A blank scene is no observation of a real robot: a model may refuse it and be sound.
             _log.warning("could not warm up on a blank scene; serving all the same", exc_info=True)
         else:
@@ -145,5 +148,5 @@ def _log_failed_load(error: BaseException) -> None:
 def _close(backend: Backend) -> None:
     try:
         backend.close()
-    except Exception:  # noqa: BLE001 - a model's own code may raise anything
+    except MODEL_ERRORS:
         _log.exception("the model did not close cleanly")

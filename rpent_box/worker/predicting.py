@@ -11,12 +11,13 @@ import numpy as np
 
 from rpent_box.contracts.checks import check_actions
 from rpent_box.contracts.faults import fault_from
-from rpent_box.contracts.messages import Fault
+from rpent_box.contracts.messages import Fault, Predicted
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
 from rpent_box.errors import BadActions, RpentBoxError
 from rpent_box.worker.backend import Backend, BatchingBackend
-from rpent_box.worker.failure import expired, model_fault
+from rpent_box.worker.exchange import predicted_from
+from rpent_box.worker.failure import MODEL_ERRORS, expired, model_fault
 from rpent_box.worker.work import Answer, Errand, Prediction
 
 _log = logging.getLogger("rpent_box.worker")
@@ -46,7 +47,7 @@ def run_errand(backend: Backend, errand: Errand) -> list[Answer]:
     result = None
     try:
         errand.run(backend)
-    except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+    except MODEL_ERRORS as error:
         _log.exception("a session operation failed")
         result = model_fault(error)
     if errand.request_id is None:
@@ -63,7 +64,7 @@ def _infer(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> list[A
                 raise BadActions(
                     f"{meta.backend} returned {len(chunks)} chunks for {len(batch)} observations"
                 )
-        except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+        except MODEL_ERRORS as error:
             _log.exception("a batch of %d failed", len(batch))
             if meta.uses_sessions:  # part of the sessions may have moved on: do not ask twice
                 return [model_fault(error)] * len(batch)
@@ -75,7 +76,7 @@ def _infer(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> list[A
 def _infer_one(backend: Backend, prediction: Prediction) -> ActionChunk | Fault:
     try:
         return backend.predict(prediction.input)
-    except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+    except MODEL_ERRORS as error:
         _log.exception("a prediction failed")
         return model_fault(error)
 
@@ -121,14 +122,25 @@ def _require_chunk(result: object, meta: ModelMeta) -> None:
         raise BadActions(
             f"{meta.backend} returned {type(result).__name__}; wanted an ActionChunk of an array"
         )
-    for name, fact in result.metadata.items():
+    try:
+        _require_plain(result, meta)
+        check_actions(result, meta)
+        # As the client will read it: what cannot travel must not get as far as the socket.
+        msgspec.msgpack.decode(msgspec.msgpack.encode(predicted_from(result)), type=Predicted)
+    except (msgspec.MsgspecError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise BadActions(
+            f"{meta.backend} returned what cannot be sent: {error}",
+        ) from error
+
+
+def _require_plain(chunk: ActionChunk, meta: ModelMeta) -> None:
+    for name, fact in chunk.metadata.items():
         # Exact types: numpy's scalars pass for numbers in Python, but cannot be encoded.
         if type(fact) not in (bool, int, float, str):
             raise BadActions(
                 f"{meta.backend} returned metadata {name} of type {type(fact).__name__}; wanted "
                 "bool, int, float or str"
             )
-    check_actions(result, meta)
 
 
 def _answer(prediction: Prediction, result: ActionChunk | Fault) -> Answer:

@@ -11,13 +11,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 
+from rpent_box.errors import WorkerBusy
 from rpent_box.worker.work import Errand, Prediction, Work
 
 _RECENT_S = 10.0
 """A connection that predicted within this time is expected to predict again."""
 
 _POLL_S = 1.0
+
+LANE = 8
+"""Unanswered requests per connection. A client asks one at a time; those that it gave up on are
+gone at their deadline, so only one that floods the worker's memory gets here."""
 
 
 class WorkQueue:
@@ -28,11 +34,21 @@ class WorkQueue:
         self._lanes: dict[bytes, deque[Work]] = {}
         """Only lanes that hold something, the next to be served first."""
         self._predicted: dict[bytes, float] = {}
-        self._in_flight = 0
+        self._in_flight: list[Work] = []
         self._stopped = False
 
+    def require_room(self, connection: bytes) -> None:
+        """Raise `WorkerBusy` when `connection` has as many unanswered requests as it may have."""
+        with self._changed:
+            waiting = len(self._lanes.get(connection, ()))
+        if waiting >= LANE:
+            raise WorkerBusy(
+                f"this connection has {waiting} requests that wait for the model; at most {LANE}",
+                hint="Wait for an answer before asking again.",
+            )
+
     def put(self, work: Work) -> None:
-        """Append `work` to its connection's lane."""
+        """Append `work` to its connection's lane, which `require_room` has looked at."""
         with self._changed:
             self._lanes.setdefault(work.connection, deque()).append(work)
             if isinstance(work, Prediction):
@@ -50,7 +66,7 @@ class WorkQueue:
             if self._stopped:
                 return []
             first = self._pop(next(iter(self._lanes)))
-            self._in_flight = 1
+            self._in_flight = [first]
             if isinstance(first, Errand) or max_batch == 1:
                 return [first]
             return self._gather(first, max_batch, first.received + max_wait_s)
@@ -58,15 +74,18 @@ class WorkQueue:
     def finish(self) -> None:
         """What was taken has been answered."""
         with self._changed:
-            self._in_flight = 0
+            self._in_flight = []
 
     def take_expired(self, now: float) -> list[Prediction]:
         """Remove and return the predictions whose deadline has passed."""
         return self._remove(lambda prediction: prediction.deadline <= now)
 
-    def take_predictions(self) -> list[Prediction]:
-        """Remove and return every prediction that waits. Errands stay."""
-        return self._remove(lambda _: True)
+    def take_all(self) -> list[Work]:
+        """Remove everything that waits; return it and what is in flight, for the last words."""
+        with self._changed:
+            everything = [*self._in_flight, *chain.from_iterable(self._lanes.values())]
+            self._lanes.clear()
+        return everything
 
     def forget(self, connection: bytes) -> None:
         """Drop the predictions of a connection that has ended. Its errands stay."""
@@ -83,7 +102,14 @@ class WorkQueue:
     def counts(self) -> tuple[int, int]:
         """Return how much waits and how much is in flight, read at one instant."""
         with self._changed:
-            return sum(len(lane) for lane in self._lanes.values()), self._in_flight
+            return sum(len(lane) for lane in self._lanes.values()), len(self._in_flight)
+
+    def holds(self, connection: bytes) -> bool:
+        """Tell whether something of `connection` waits or is in flight."""
+        with self._changed:
+            return connection in self._lanes or any(
+                work.connection == connection for work in self._in_flight
+            )
 
     def _gather(self, first: Work, max_batch: int, until: float) -> list[Work]:
         batch = [first]
@@ -102,7 +128,7 @@ class WorkQueue:
                 break
             if connection not in taken and isinstance(self._lanes[connection][0], Prediction):
                 batch.append(self._pop(connection))
-        self._in_flight = len(batch)
+        self._in_flight = list(batch)
 
     def _expected(self) -> int:
         """How many connections are worth waiting for."""

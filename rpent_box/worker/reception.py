@@ -47,6 +47,7 @@ from rpent_box.version import PROTOCOL_VERSION, __version__
 from rpent_box.worker.backend import Backend, BackendSpec, PredictionInput
 from rpent_box.worker.connections import SILENT_S, Connection, Connections
 from rpent_box.worker.exchange import observation_from, require_same_control
+from rpent_box.worker.failure import unexpected_fault
 from rpent_box.worker.queue import WorkQueue
 from rpent_box.worker.status import Status
 from rpent_box.worker.work import Errand, Prediction
@@ -90,12 +91,18 @@ class Reception:
             return self._answer(incoming)
         except RpentBoxError as error:
             return fault_from(error)
+        except Exception as error:  # noqa: BLE001 - one client must not end a worker of others
+            _log.exception("a request could not be handled")
+            return unexpected_fault(error)
 
     def sweep(self, now: float, *, session_idle_s: float) -> None:
         """End dead connections, and drop the memory of those that have been silent for long."""
         meta = self._meta()
         gone = set(self._channel.gone())
         for connection in self.connections:
+            if self._queue.holds(connection.identity):
+                # Who waits for an answer is not silent, however long the model takes.
+                connection.seen = now
             silent_s = now - connection.seen
             if connection.identity in gone or silent_s > SILENT_S:
                 self.end(connection)
@@ -104,7 +111,7 @@ class Reception:
 
     def end(self, connection: Connection) -> None:
         """Forget a connection, its queued predictions and its memory."""
-        _log.info("%s is gone", connection.client)
+        _log.info("%r is gone", connection.client)
         self._queue.forget(connection.identity)
         self._drop_session(connection)
         self._channel.forget(connection.identity)
@@ -126,6 +133,11 @@ class Reception:
         if isinstance(body, (GetWamMeta, GetVlaMeta)):
             return Meta(meta=self._require_meta())
         self._require_ready()
+        if isinstance(body, RegisterSession):
+            # The id is all there is to it: no model is asked, so nobody waits for a busy one.
+            connection.open_session()
+            return Done()
+        self._queue.require_room(connection.identity)
         if isinstance(body, (WamPredict, VlaPredict)):
             self._queue_prediction(connection, incoming, body)
         else:
@@ -218,10 +230,7 @@ class Reception:
         self, connection: Connection, request_id: int, body: RequestBody
     ) -> None:
         run: Callable[[Backend], None]
-        if isinstance(body, RegisterSession):
-            connection.open_session()
-            run = _nothing
-        elif isinstance(body, CloseSession):
+        if isinstance(body, CloseSession):
             run = partial(_drop, session=connection.session)
             connection.session = None
         elif isinstance(body, (ResetSession, WamReset, VlaReset)):
@@ -255,7 +264,3 @@ def _reset(backend: Backend, *, session: str) -> None:
 def _drop(backend: Backend, *, session: str | None) -> None:
     if session is not None:
         backend.drop(session)
-
-
-def _nothing(_: Backend) -> None:
-    """Registering is done by its turn having come."""

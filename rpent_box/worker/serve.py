@@ -45,6 +45,9 @@ def main(words: Sequence[str] | None = None) -> int:
         if "--verbose" in words:
             traceback.print_exception(error)
         return 2 if isinstance(error, UsageError) else 1
+    except Exception:  # noqa: BLE001 - the model's threads must not keep the rest from ending
+        traceback.print_exc()
+        return 1
 
 
 def serve(arguments: WorkerArguments) -> int:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from rpent_box.contracts.faults import fault_from
 from rpent_box.contracts.messages import Done, Reply, ReplyBody
 from rpent_box.contracts.observation import ActionChunk
-from rpent_box.errors import RpentBoxError, WorkerDraining
+from rpent_box.errors import RpentBoxError, WorkerDraining, WorkerFailed
 from rpent_box.transport.channel import ServerChannel
 from rpent_box.transport.lease import LeaseWatch
 from rpent_box.transport.wire import Frame
@@ -147,6 +147,7 @@ class Service:
         """Stay for a while, so that whoever asks healthz learns why."""
         if self._failed_at is None:
             self._failed_at = now
+            self._refuse_all(WorkerFailed(f"{self._spec.name} has failed: {self._status.reason}"))
         stayed = now - self._failed_at >= self._config.failed_linger_s
         return FAILED if stayed or self._asked_to_end else None
 
@@ -156,10 +157,16 @@ class Service:
         if now < self._drain_until:
             return None
         _log.warning("not everything was finished within %.3g s", self._config.drain_s)
-        for work in self._queue.take_predictions():
-            late = WorkerDraining(f"{self._spec.name} has ended before this could be predicted")
-            self._send(work.connection, work.request_id, fault_from(late))
+        self._refuse_all(
+            WorkerDraining(f"{self._spec.name} has ended before this could be predicted")
+        )
         return ENDED
+
+    def _refuse_all(self, error: RpentBoxError) -> None:
+        """Tell everyone who waits for the model that it will not answer."""
+        for work in self._queue.take_all():
+            if work.request_id is not None:
+                self._send(work.connection, work.request_id, fault_from(error))
 
     def _take_answers(self, answers: list[Answer]) -> None:
         """Called by the inferring thread."""

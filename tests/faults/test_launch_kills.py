@@ -26,7 +26,7 @@ from rpent_box.errors import ProgramDied
 from rpent_box.launch.box import Box
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.marked import is_alive
-from rpent_box.launch.program import require_alive
+from rpent_box.launch.program import Running, require_alive
 from rpent_box.launch.sweep import sweep
 from rpent_box.transport.paths import BoxPaths
 
@@ -84,25 +84,13 @@ def require_whole(owner: Owner, *, docker: bool) -> None:
     assert (owner.paths.sockets / "simulator.sock").exists()
 
 
+@pytest.mark.parametrize("words", [(), ("--stubborn",)], ids=["plain", "ignoring-everything"])
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_nothing_is_left_of_a_killed_owner(launcher: str, start_owner: object) -> None:
+def test_nothing_is_left_of_a_killed_owner(
+    launcher: str, words: tuple[str, ...], start_owner: object
+) -> None:
     assert callable(start_owner)
-    owner = start_owner(launcher)
-    docker = launcher == "docker"
-    require_whole(owner, docker=docker)
-    owner.process.kill()
-    owner.process.wait()
-    wait_for(
-        lambda: not leftovers(owner.paths, docker=docker),
-        within_s=WITHIN_S,
-        what="an empty machine",
-    )
-
-
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_programs_that_ignore_everything_are_ended_too(launcher: str, start_owner: object) -> None:
-    assert callable(start_owner)
-    owner = start_owner(launcher, "--stubborn")
+    owner = start_owner(launcher, *words)
     docker = launcher == "docker"
     require_whole(owner, docker=docker)
     owner.process.kill()
@@ -198,6 +186,29 @@ def test_a_container_removed_by_hand_is_noticed_and_closing_still_works(tmp_path
         with pytest.raises(ProgramDied, match="removed by someone else"):
             require_alive(running)
     assert leftovers(box.paths, docker=True) == []
+
+
+@pytest.mark.docker
+def test_a_container_whose_start_was_interrupted_goes_with_its_box(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, _ = choose_launcher("docker")
+
+    def interrupted(self: Box, running: Running) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Box, "record", interrupted)
+
+    def start() -> None:
+        with Box.create(tmp_path / "rt") as box:
+            boxes.append(box)
+            extra = in_container(box.paths, grants_read_only=True)
+            launcher.start(tiny_program(box.id, log=tmp_path / "log", **extra), box)
+
+    boxes: list[Box] = []
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert leftovers(boxes[0].paths, docker=True) == []
 
 
 @pytest.mark.docker

@@ -270,6 +270,13 @@ def _environment() -> dict[str, str]:
     return {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{SUPPORT}:{Path.cwd()}:{site}"}
 
 
+def _of_user(uid: int, paths: BoxPaths) -> BoxPaths:
+    root = Path(f"/dev/shm/rpent-box.d-{uid}")
+    return msgspec.structs.replace(
+        paths, grants=root / paths.grants.name, results=root / paths.results.name
+    )
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_users_containers_run_as_that_user() -> None:
     if not _system_python_has_what_is_needed():
@@ -289,7 +296,7 @@ def test_an_ordinary_users_containers_run_as_that_user() -> None:
     try:
         assert owner.stdout is not None
         said = json.loads(owner.stdout.readline())
-        paths = BoxPaths.on_host(said["box"], runtime_dir=directory / "rt")
+        paths = _of_user(12345, BoxPaths.on_host(said["box"], runtime_dir=directory / "rt"))
         for container in said["programs"]:
             assert inspect(container)["Config"]["User"] == "12345:12345"
         (segment,) = paths.grants.iterdir()
@@ -299,3 +306,4 @@ def test_an_ordinary_users_containers_run_as_that_user() -> None:
         owner.wait()
     wait_for(lambda: not leftovers(paths, docker=True), within_s=20, what="an empty machine")
     subprocess.run(["rm", "-r", str(directory)], check=True)
+    paths.grants.parent.rmdir()

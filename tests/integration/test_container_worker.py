@@ -3,11 +3,13 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import numpy as np
 import pytest
 from msgspec import Struct
 from rpent_box_toy.backend import BACKEND
@@ -77,28 +79,41 @@ def phases() -> list[str]:
     return []
 
 
-@pytest.fixture
-def served(launcher: WithToy, tmp_path: Path, phases: list[str]) -> Iterator[StandaloneWorker]:
-    with standalone_worker(
+def serve_toy(
+    launcher: WithToy,
+    folder: Path,
+    *options: str,
+    say: Callable[[str], None] = lambda _: None,
+    listen: str | None = None,
+) -> AbstractContextManager[StandaloneWorker]:
+    return standalone_worker(
         BACKEND,
         launcher,
         checkpoint=None,
         platform="toy",
-        options=(),
+        options=options,
         python=sys.executable,
         root=None,
         cuda_device=None,
         threads=1,
-        log=str(tmp_path / "worker.log"),
+        log=str(folder / "worker.log"),
         image=IMAGE,
         start_timeout_s=START_S,
-        say=phases.append,
-        runtime_dir=tmp_path / "a",
-    ) as worker:
+        say=say,
+        listen=listen,
+        runtime_dir=folder / "a",
+    )
+
+
+@pytest.fixture
+def served(launcher: WithToy, tmp_path: Path, phases: list[str]) -> Iterator[StandaloneWorker]:
+    with serve_toy(launcher, tmp_path, say=phases.append) as worker:
         yield worker
 
 
-def play(launcher: WithToy, place: WorkerPlace, box: Box, output: Path) -> EpisodePlayed:
+def play(
+    launcher: WithToy, place: WorkerPlace, box: Box, output: Path, *, result_rings: int = 0
+) -> EpisodePlayed:
     """Start a simulator in `box`, connect it to `place`, and play one episode."""
     (output / "episode").mkdir(parents=True)
     program = simulator_program(
@@ -133,6 +148,8 @@ def play(launcher: WithToy, place: WorkerPlace, box: Box, output: Path) -> Episo
         assert place.paths is not None
         rings = [path.name for path in place.paths.grants.iterdir()]
         assert len(rings) == 1, f"frames did not go through shared memory: {rings}"
+        results = [path.name for path in place.paths.results.iterdir()]
+        assert len(results) == result_rings, f"rings of results: {results}"
         simulator.shut_down()
     return played
 
@@ -155,6 +172,23 @@ def test_a_standalone_worker_is_borrowed_twice_and_outlives_both_runs(
     assert results[0].actions_sha256 == results[1].actions_sha256
 
 
+def test_large_future_frames_come_back_through_a_ring_that_the_worker_writes(
+    launcher: WithToy, tmp_path: Path
+) -> None:
+    with (
+        serve_toy(launcher, tmp_path, "--future-side=160") as worker,
+        Box.create(tmp_path / "b") as own,
+    ):
+        place = Box.join(worker.endpoint)
+        played = play(launcher, place, own, tmp_path / "run", result_rings=1)
+    assert played.values == tuple(float(chunk) for chunk in range(played.predictions))
+    assert played.futures is not None
+    kept = np.load(tmp_path / "run" / "episode" / played.futures)
+    assert kept["future_primary"].shape == (played.predictions, 160, 160, 3)
+    for chunk, frame in enumerate(kept["future_primary"]):
+        assert (frame == chunk).all()
+
+
 def test_leaving_the_block_ends_the_worker_and_its_box(
     launcher: WithToy, tmp_path: Path, served: StandaloneWorker
 ) -> None:
@@ -173,23 +207,7 @@ def test_leaving_the_block_ends_the_worker_and_its_box(
 def test_a_worker_over_tcp_prints_the_port_that_it_was_given(
     launcher: WithToy, tmp_path: Path
 ) -> None:
-    with standalone_worker(
-        BACKEND,
-        launcher,
-        checkpoint=None,
-        platform="toy",
-        options=(),
-        python=sys.executable,
-        root=None,
-        cuda_device=None,
-        threads=1,
-        log=str(tmp_path / "worker.log"),
-        image=IMAGE,
-        start_timeout_s=START_S,
-        say=lambda _: None,
-        listen="tcp://127.0.0.1:0",
-        runtime_dir=tmp_path / "a",
-    ) as worker:
+    with serve_toy(launcher, tmp_path, listen="tcp://127.0.0.1:0") as worker:
         assert worker.endpoint.startswith("tcp://127.0.0.1:")
         assert not worker.endpoint.endswith(":0")
         assert worker.health.backend == "toy"

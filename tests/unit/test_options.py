@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpent_box.errors import BadOption
-from rpent_box.options import parse_options, to_arguments
+from rpent_box.options import parse_options, path_fields, to_arguments
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,3 +61,16 @@ def test_arguments_read_back_as_the_same_options(future, steps, scale, statistic
         predict_future=future, steps=steps, scale=scale, statistics=statistics, mode=mode
     )
     assert parse_options(Options, to_arguments(options), program="worker") == options
+
+
+def test_paths_among_options_are_known_by_their_mark():
+    is_path = msgspec.Meta(extra={"path": True}, description="A file.")
+
+    class WithPaths(msgspec.Struct, frozen=True, kw_only=True):
+        config: Annotated[str, is_path] = ""
+        statistics: Annotated[str | None, is_path] = None
+        folder: Annotated[str, is_path] | None = None
+        name: Annotated[str, msgspec.Meta(description="No file.")] = ""
+
+    assert path_fields(WithPaths) == ["config", "statistics", "folder"]
+    assert path_fields(Options) == []

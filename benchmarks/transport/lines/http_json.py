@@ -14,7 +14,9 @@ import numpy as np
 from benchmarks.transport.cases import Actions, Case, Images, answer_to
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Answers one observation."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1
@@ -33,9 +35,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: printing a line per request is not part of the line."""
 
 
-def serve(host: str) -> None:
+def serve(host: str, handler: type[Handler] = Handler) -> None:
     """Answer until killed. Prints the address once it is bound."""
-    server = ThreadingHTTPServer((host, 0), _Handler)
+    server = ThreadingHTTPServer((host, 0), handler)
     print(f"{host}:{server.server_address[1]}", flush=True)
     server.serve_forever()
 
@@ -48,14 +50,22 @@ class Client:
 
     def ask(self, images: Images) -> Actions:
         """Send one observation, return its chunk."""
-        fields = {name: _to_map(image) for name, image in images.items()}
-        body = json.dumps({"images": fields}).encode()
-        self._connection.request("POST", "/", body, {"Content-Type": "application/json"})
-        answer = json.loads(self._connection.getresponse().read())
-        return np.array(answer["actions"], np.float32)
+        self._connection.request("POST", "/", pack(images), {"Content-Type": "application/json"})
+        return unpack(self._connection.getresponse().read())
 
     def close(self) -> None:
         self._connection.close()
+
+
+def pack(images: Images) -> bytes:
+    """Return the body of a request."""
+    fields = {name: _to_map(image) for name, image in images.items()}
+    return json.dumps({"images": fields}).encode()
+
+
+def unpack(body: bytes) -> Actions:
+    """Read the body of an answer."""
+    return np.array(json.loads(body)["actions"], np.float32)
 
 
 def _to_map(image: np.ndarray[Any, Any]) -> dict[str, Any]:

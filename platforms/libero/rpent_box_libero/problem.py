@@ -83,9 +83,18 @@ class CompiledOnce(MujocoEnv):  # type: ignore[misc]  # robosuite is untyped
         self.sim.forward()  # as a new GL context would, which leaves its mark on the solver
 
     def _destroy_sim(self) -> None:
-        if self.sim is not None and self._snapshot is not None:
-            self._snapshot.keep_context(self.sim)
+        if self.sim is not None:
+            self._make_context_current()
+            if self._snapshot is not None:
+                self._snapshot.keep_context(self.sim)
         super()._destroy_sim()
+
+    def _make_context_current(self) -> None:
+        # MuJoCo frees meshes and textures by number, in whichever GL context is current: another
+        # environment's, if that one drew last.
+        context = self.sim._render_context_offscreen
+        if context is not None:
+            context.gl_ctx.make_current()
 
     def _reset_internal(self) -> None:
         if self._attempt:

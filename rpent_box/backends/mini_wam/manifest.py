@@ -24,6 +24,9 @@ MANIFEST_FILE = "mini_wam.json"
 STATISTICS_KEY = "statistics_sha256"
 """Under this name the weights file holds the hash of the statistics that it was trained with."""
 
+PROPRIO_NUMBERS = 9
+"""Position 3, quaternion 4, gripper 2."""
+
 
 class Statistics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Normalisation of the nine proprio numbers: (value - mean) / deviation."""
@@ -33,6 +36,11 @@ class Statistics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def sha256(self) -> str:
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+
+    def are_usable(self) -> bool:
+        """Tell whether normalising by these gives finite numbers."""
+        lengths = len(self.proprio_mean), len(self.proprio_deviation)
+        return lengths == (PROPRIO_NUMBERS, PROPRIO_NUMBERS) and min(self.proprio_deviation) > 0
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,6 +131,12 @@ def _check_meaning(folder: Path, manifest: Manifest) -> None:
             f"the statistics in {folder / MANIFEST_FILE} have SHA-256 {computed}; the manifest "
             f"was written with {manifest.statistics_sha256}",
             hint="The statistics were edited after the export. Export the checkpoint again.",
+        )
+    if not manifest.statistics.are_usable():
+        raise BadOption(
+            f"the statistics in {folder / MANIFEST_FILE} cannot normalise {PROPRIO_NUMBERS} "
+            "numbers: wanted that many means, and deviations above 0",
+            hint="Export the checkpoint again.",
         )
     spoken = (manifest.text_encoding, manifest.text_features)
     if spoken != (TEXT_ENCODING, TEXT_FEATURES):

@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 
 from rpent_box.backends.mini_wam.adapter import ADAPTERS, Adapter
 from rpent_box.backends.mini_wam.adapter.decode import decode_future, decode_value
-from rpent_box.backends.mini_wam.adapter.encode import PROPRIO_SCHEMA
-from rpent_box.backends.mini_wam.manifest import STATISTICS_KEY, Checkpoint, read_checkpoint
+from rpent_box.backends.mini_wam.adapter.encode import CAMERA_ROLES, IMAGE_SIZE, PROPRIO_SCHEMA
+from rpent_box.backends.mini_wam.manifest import (
+    STATISTICS_KEY,
+    Checkpoint,
+    Manifest,
+    read_checkpoint,
+)
 from rpent_box.backends.mini_wam.options import MiniWamOptions
 from rpent_box.backends.mini_wam.session import FUTURE_OUTPUTS, POLICY_OUTPUTS, OnnxSession, Session
 from rpent_box.backends.mini_wam.text import plain
@@ -129,13 +134,14 @@ def load(options: MiniWamOptions, context: LoadContext) -> MiniWam:
     name = "built-in" if context.checkpoint is None else folder.name
     checkpoint = read_checkpoint(folder, platform=context.platform, name=name)
     _check_space(checkpoint, adapter)
+    _check_eyes(checkpoint)
     context.say("opening weights")
     policy = OnnxSession(checkpoint.weights, threads=context.threads)
-    _check_statistics(policy, checkpoint)
+    _check_statistics(policy, checkpoint.weights, checkpoint.manifest)
     imagination = None
     if options.predict_future:
         imagination = OnnxSession(checkpoint.future, threads=context.threads)
-        _check_statistics(imagination, checkpoint)
+        _check_statistics(imagination, checkpoint.future, checkpoint.manifest)
     return MiniWam(policy, imagination, checkpoint, adapter)
 
 
@@ -177,12 +183,23 @@ def _check_space(checkpoint: Checkpoint, adapter: Adapter) -> None:
         )
 
 
-def _check_statistics(session: OnnxSession, checkpoint: Checkpoint) -> None:
+def _check_eyes(checkpoint: Checkpoint) -> None:
+    """Refuse weights that look through other cameras, or at another size, than `encode` gives."""
+    manifest = checkpoint.manifest
+    if (manifest.camera_roles, manifest.image_size) != (CAMERA_ROLES, IMAGE_SIZE):
+        raise BadOption(
+            f"the checkpoint {checkpoint.name} looks through {', '.join(manifest.camera_roles)} at "
+            f"{manifest.image_size} pixels; this version gives {', '.join(CAMERA_ROLES)} at "
+            f"{IMAGE_SIZE}",
+        )
+
+
+def _check_statistics(session: OnnxSession, weights: Path, manifest: Manifest) -> None:
     """Refuse a manifest whose statistics are not the ones that the weights were trained with."""
     trained = session.properties.get(STATISTICS_KEY, "none")
-    if trained != checkpoint.manifest.statistics_sha256:
+    if trained != manifest.statistics_sha256:
         raise BadOption(
-            f"{checkpoint.weights} was trained with statistics {trained}; its manifest holds "
-            f"{checkpoint.manifest.statistics_sha256}",
+            f"{weights} was trained with statistics {trained}; its manifest holds "
+            f"{manifest.statistics_sha256}",
             hint="Export the checkpoint again.",
         )

@@ -16,6 +16,7 @@ from rpent_box.cli.checks.finding import Finding, fail, ok, warn
 from rpent_box.contracts.messages import Payload
 from rpent_box.contracts.observation import Image
 from rpent_box.errors import RpentBoxError
+from rpent_box.launch.roots import make_runtime_dir
 from rpent_box.transport.paths import SHM, default_runtime_dir, ipc_endpoint
 from rpent_box.transport.ring import Ring, RingView, slot_bytes_for
 from rpent_box.transport.sockets import probe
@@ -74,7 +75,7 @@ def check_socket(runtime_dir: Path | None = None) -> Finding:
     """Send a message to and fro over a Unix socket where boxes have theirs."""
     parent = runtime_dir or default_runtime_dir()
     try:
-        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_runtime_dir(parent)
         with tempfile.TemporaryDirectory(prefix="doctor-", dir=parent) as folder:
             endpoint = ipc_endpoint(Path(folder) / "check.sock")
             return ok("sockets", f"a message and its answer take {_ping_us(endpoint):.0f} us")

@@ -12,10 +12,10 @@ from rpent_box.cli.catalogue import Look
 from rpent_box.cli.checks.channels import check_ring, check_shm_size, check_socket
 from rpent_box.cli.checks.engine import check_docker_command, check_engine_answers
 from rpent_box.cli.checks.finding import Finding
-from rpent_box.cli.checks.leftovers import check_leftovers
 from rpent_box.cli.checks.machine import (
     check_disk,
     check_gpus,
+    check_leftovers,
     check_memory,
     check_python,
     check_user,
@@ -33,6 +33,7 @@ class Examination(Struct, frozen=True, kw_only=True):
     render: bool
     launcher: LauncherName
     platform_python: str | None
+    platform_cuda_device: str | None
     timeout_s: float
     runtime_dir: str | None
 
@@ -67,6 +68,7 @@ def _render(name: str, asked: Examination) -> list[Finding]:
         find_platform(name),
         launcher=asked.launcher,
         python=asked.platform_python,
+        cuda_device=asked.platform_cuda_device,
         timeout_s=asked.timeout_s,
         runtime_dir=asked.runtime_dir,
     )

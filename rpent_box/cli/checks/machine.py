@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python, the user, memory, disks and GPUs."""
+"""Python, the user, memory, disks, GPUs, and what killed runs have left."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rpent_box.cli.checks.finding import Finding, ok, warn
 from rpent_box.launch.gpus import installed_gpus
+from rpent_box.launch.sweep import sweep
 
 GIB = 2**30
 ENOUGH_DISK_BYTES = 10 * GIB
@@ -65,6 +66,17 @@ def check_gpus() -> Finding:
     if not gpus:
         return ok("gpus", "none (no NVIDIA driver answers); the built-in model needs none")
     return ok("gpus", "; ".join(f"{gpu.index}: {gpu.name} ({gpu.uuid})" for gpu in gpus))
+
+
+def check_leftovers(runtime_dir: Path | None = None) -> Finding:
+    """Dead boxes and shared memory without an owner: looked at, and left alone."""
+    report = sweep(runtime_dir, dry_run=True)
+    parts = [f"dead boxes: {', '.join(report.boxes)}"] * bool(report.boxes)
+    parts += [f"programs of theirs: {', '.join(report.programs)}"] * bool(report.programs)
+    parts += [f"shared memory without an owner: {', '.join(report.segments)}"] * bool(
+        report.segments
+    )
+    return warn("leftovers", "; ".join(parts), "rpent-box gc") if parts else ok("leftovers", "none")
 
 
 def _effective_capabilities() -> int:

@@ -16,6 +16,7 @@ from rpent_box.evaluate.config import LauncherName
 from rpent_box.launch.box import Box
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.environments import require_environment
+from rpent_box.launch.gpus import gpus_of
 from rpent_box.launch.images import image_name
 from rpent_box.launch.program import Launcher, Program, Running
 from rpent_box.launch.recipe import Kind
@@ -24,6 +25,7 @@ from rpent_box.sim.platform import PlatformPlugin
 
 MODULE = "rpent_box.sim.check"
 POLL_S = 0.2
+ON_A_GPU = "To draw on a GPU, see docs/troubleshooting.md, Rendering. Nothing needs to be done."
 
 
 def check_prepared(kind: Kind, name: str, look: Look) -> Finding:
@@ -45,6 +47,7 @@ def check_rendering(
     *,
     launcher: LauncherName,
     python: str | None,
+    cuda_device: str | None,
     timeout_s: float,
     runtime_dir: str | None,
 ) -> list[Finding]:
@@ -52,7 +55,12 @@ def check_rendering(
     title = f"render {plugin.name}"
     try:
         found = run_check(
-            plugin, launcher=launcher, python=python, timeout_s=timeout_s, runtime_dir=runtime_dir
+            plugin,
+            launcher=launcher,
+            python=python,
+            cuda_device=cuda_device,
+            timeout_s=timeout_s,
+            runtime_dir=runtime_dir,
         )
     except RpentBoxError as error:
         return [fail(title, error.message, error.hint)]
@@ -69,7 +77,7 @@ def findings_of(found: PlatformCheck) -> list[Finding]:
     text = f"{found.renderer}; a scene is built and drawn in {found.reset_s:.1f} s"
     drawn = ok(title, text)
     if found.in_software:
-        drawn = warn(title, f"{text}. This is software rendering: correct, and slow")
+        drawn = warn(title, f"{text}. This is software rendering: correct, and slow", ON_A_GPU)
     if not found.compared:
         return [drawn]
     if found.differs:
@@ -84,13 +92,15 @@ def run_check(
     *,
     launcher: LauncherName,
     python: str | None,
+    cuda_device: str | None,
     timeout_s: float,
     runtime_dir: str | None,
 ) -> PlatformCheck:
     """Run `rpent_box.sim.check` in the platform's image or environment. Raises `LaunchError`."""
     chosen, _ = choose_launcher("process" if python else launcher)
     with TemporaryDirectory(prefix="rpent-box-doctor-") as folder, Box.create(runtime_dir) as box:
-        program = _program(plugin, chosen, python, log=str(Path(folder) / "check.log"))
+        log = str(Path(folder) / "check.log")
+        program = _program(plugin, chosen, python, gpus_of(cuda_device), log)
         running = chosen.start(program, box)
         _wait(running, timeout_s)
         return read_check(running)
@@ -111,7 +121,9 @@ def read_check(running: Running) -> PlatformCheck:
     )
 
 
-def _program(plugin: PlatformPlugin, launcher: Launcher, python: str | None, log: str) -> Program:
+def _program(
+    plugin: PlatformPlugin, launcher: Launcher, python: str | None, gpus: tuple[str, ...], log: str
+) -> Program:
     return Program(
         role="simulator",
         name=plugin.name,
@@ -120,7 +132,8 @@ def _program(plugin: PlatformPlugin, launcher: Launcher, python: str | None, log
         image=image_name("platform", plugin.name),
         python=python or _environment_of(plugin, launcher),
         root=None,
-        environment=dict(plugin.environment),
+        defaults=dict(plugin.environment),
+        gpus=gpus,
         log=log,
     )
 

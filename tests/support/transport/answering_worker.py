@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from rpent_box.contracts.faults import fault_from
 from rpent_box.contracts.messages import (
     NO_PAYLOAD,
     Done,
@@ -21,7 +22,7 @@ from rpent_box.contracts.messages import (
     Welcome,
 )
 from rpent_box.errors import RpentBoxError
-from rpent_box.transport.channel import Incoming, ServerChannel, fault_of
+from rpent_box.transport.channel import Incoming, ServerChannel
 from rpent_box.transport.ring import Tensor
 from rpent_box.transport.wire import Frame
 from rpent_box.version import PROTOCOL_VERSION
@@ -64,7 +65,7 @@ def answer(channel: ServerChannel, incoming: Incoming) -> None:
         else:
             body = Done()
     except RpentBoxError as error:
-        body = fault_of(error)
+        body = fault_from(error)
     channel.send(incoming.connection, Reply(id=incoming.request.id, body=body), frames)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -37,6 +38,19 @@ PLATFORM = PlatformMeta(
     image_size=(32, 48),
     proprio_schema={"eef_position": 3, "gripper_qpos": 2},
 )
+
+
+SPOILT: dict[str, dict[str, Any]] = {
+    "future": {"future_observation": {"primary": [[0]]}},
+    "empty-future": {"future_observation": {"primary": np.zeros((0, 4, 3), np.uint8)}},
+    "value": {"value": "high"},
+    "time": {"timings_s": {"infer": float("nan")}},
+    "times": {"timings_s": None},
+    "number": {"metadata": {"seed": 1 << 80}},
+    "key": {"metadata": {1: "one"}},
+    "metadata": {"metadata": None},
+}
+"""What to change in a chunk so that it cannot be sent."""
 
 
 class NoOptions(Struct, frozen=True, kw_only=True):
@@ -137,6 +151,12 @@ class FakeModel:
                 return None  # type: ignore[return-value]
             case "odd-metadata":
                 return ActionChunk(actions=actions, metadata={"seed": np.float32(1)})
+            case "spoilt":
+                return replace(ActionChunk(actions=actions), **SPOILT[argument])
+            case "exit":
+                raise SystemExit("a library has called exit()")
+            case "die":
+                raise GeneratorExit("no error that anybody catches")
             case "future":
                 side = int(argument)
                 future = {"primary": np.full((side, side, 3), 9, np.uint8)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -130,3 +132,38 @@ def test_only_usage_errors_exit_with_2() -> None:
     assert exit_code_of(errors.UnknownName("x")) == 2
     assert exit_code_of(errors.BadOption("x")) == 2
     assert exit_code_of(errors.IncompatibleWorker("x")) == 1
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    script = (
+        "import sys\n"
+        "from rpent_box.cli.border import border\n"
+        "sys.stdin.readline()\n"
+        "with border(verbose=False):\n"
+        "    sys.stdout.write(sys.argv[1] * int(sys.argv[2]))\n"
+    )
+    for size in ("3", "1000000"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, "x", size],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+        process.wait(60)
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        process.stderr.close()
+        assert "defect" not in said
+        assert "BrokenPipeError" not in said
+
+
+def test_another_broken_pipe_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as left, border(verbose=False):
+        raise BrokenPipeError("to some program")
+    assert left.value.exit_code == 1
+    assert "BrokenPipeError: to some program" in capfd.readouterr().err

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from rpent_box.cli.app import app
 from rpent_box.cli.catalogue import Prepared
-from rpent_box.cli.checks import channels, examination, leftovers, machine, programs
+from rpent_box.cli.checks import channels, examination, machine, programs
 from rpent_box.cli.checks.finding import Finding, fail, ok, warn
 from rpent_box.errors import LaunchError
+from rpent_box.launch.box import Box
 from rpent_box.plugins import find_platform
 from rpent_box.sim.check import PlatformCheck, check_platform
 from rpent_box.transport.segment import Segment
@@ -59,31 +60,30 @@ def test_the_machine_is_described() -> None:
     assert machine.check_user().status == ("warn" if os.geteuid() == 0 else "ok")
 
 
-def test_dead_boxes_and_segments_are_found_and_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leftovers, "YOUNG_S", 0.0)
-    room = tmp_path / "1a2b3c4d"
-    room.mkdir()
-    (tmp_path / "notes").mkdir()
-    segment = tmp_path / "rpent-box.1a2b3c4d.sim-0"
+def test_dead_boxes_and_segments_are_found_and_left_alone(tmp_path: Path) -> None:
+    rooms = tmp_path / "rooms"
+    (rooms / "1a2b3c4d").mkdir(parents=True)
+    (rooms / "notes").mkdir()
+    segment = Path(f"/dev/shm/rpent-box.{secrets.token_hex(4)}.sim-0")
     segment.write_bytes(b"x")
-    time.sleep(0.01)
-    finding = leftovers.check_leftovers(tmp_path, shm=tmp_path)
+    try:
+        finding = machine.check_leftovers(rooms)
+        assert segment.exists()
+    finally:
+        segment.unlink()
     assert finding.status == "warn"
     assert finding.next_step == "rpent-box gc"
     assert "dead boxes: 1a2b3c4d; " in finding.message
     assert segment.name in finding.message
     assert "notes" not in finding.message
-    assert room.exists()
-    assert segment.exists()
+    assert (rooms / "1a2b3c4d").exists()
 
 
-def test_what_is_in_use_is_no_leftover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "YOUNG_S", 0.0)
-    with Segment.create("/rpent-box.1a2b3c4d.sim-0", 4096, directory=tmp_path):
-        time.sleep(0.01)
-        assert leftovers.check_leftovers(tmp_path, shm=tmp_path).status == "ok"
+def test_what_is_in_use_is_no_leftover(tmp_path: Path) -> None:
+    with Box.create(tmp_path) as box:
+        name = box.paths.segment_name("sim-0")
+        with Segment.create(name, 4096, grants=box.paths.grants):
+            assert box.id not in machine.check_leftovers(tmp_path).message
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,7 @@ def test_software_rendering_is_a_warning() -> None:
     found = PlatformCheck(platform="toy", renderer="osmesa: Mesa, llvmpipe")
     (drawn,) = programs.findings_of(found)
     assert drawn.status == "warn"
+    assert "docs/troubleshooting.md" in drawn.next_step
     assert "software rendering" in drawn.message
 
 
@@ -229,6 +230,7 @@ def test_rendering_is_tried_only_where_it_can_work(monkeypatch: pytest.MonkeyPat
         what = examination.Examination(
             **{**settings, **asked},
             timeout_s=1.0,
+            platform_cuda_device=None,
             runtime_dir=None,  # type: ignore[arg-type]
         )
         list(examination.examine(what, lambda kind, name: prepared, {}))

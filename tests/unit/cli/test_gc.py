@@ -15,8 +15,9 @@ def invoke(
 ) -> tuple[int, str, list[str | None]]:
     asked = []
 
-    def sweep(runtime_dir: str | None, *, containers: bool) -> SweepReport:
+    def sweep(runtime_dir: str | None, *, containers: bool, dry_run: bool) -> SweepReport:
         assert containers
+        assert dry_run == ("--dry-run" in words)
         asked.append(runtime_dir)
         return report
 
@@ -52,6 +53,13 @@ def test_what_could_not_be_removed_is_a_failure(monkeypatch: pytest.MonkeyPatch)
     code, text, _ = invoke(monkeypatch, SweepReport(left=("/dev/shm/x: busy",)))
     assert code == 1
     assert "could not remove /dev/shm/x: busy" in text
+
+
+def test_a_dry_run_says_what_would_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = SweepReport(boxes=("1a2b3c4d",), programs=("process 7",))
+    code, text, _ = invoke(monkeypatch, report, "--dry-run")
+    assert code == 0
+    assert text.splitlines() == ["would remove box 1a2b3c4d", "would end process 7"]
 
 
 def test_json_prints_the_report_as_one_object(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ def test_every_option_reaches_the_run(runs: Runs, monkeypatch: pytest.MonkeyPatc
         "failures", "--output", "/out", "--platform-option", "step_delay_s=0.5", "--noise", "0.1",
         "--backend-option", "load_delay_s=1.0", "--prediction-timeout", "2.5", "--start-timeout",
         "30", "--episode-timeout", "40", "--stall-timeout", "50", "--build",
-        "--threads", "2", "--platform-python", "/s",
+        "--threads", "2", "--platform-python", "/s", "--platform-cuda-device", "0",
     )  # fmt: skip
     assert code == 0, err
     (config,) = runs.asked
@@ -109,6 +109,7 @@ def test_every_option_reaches_the_run(runs: Runs, monkeypatch: pytest.MonkeyPatc
         "root": "/r",
         "platform_python": "/s",
         "cuda_device": "1",
+        "platform_cuda_device": "0",
         "execute_steps": 2,
         "max_steps": 9,
         "video": "failures",

@@ -195,3 +195,19 @@ def test_a_bad_observation_is_not_even_sent(spoil, match):
         with pytest.raises(BadObservation, match=match):
             client.predict(bad)
     assert worker.asked == []
+
+
+def test_an_answer_that_lay_there_while_the_client_was_stopped_is_late():
+    with ScriptedWorker(predicted(), predicted()) as client:
+        ask = client._channel.request
+
+        def stopped_meanwhile(*words, **more):
+            answer = ask(*words, **more)
+            time.sleep(client.prediction_timeout_s)
+            return answer
+
+        client._channel.request = stopped_meanwhile
+        with pytest.raises(DeadlineExceeded, match="nothing was executed"):
+            client.predict(observation())
+        client._channel.request = ask
+        np.testing.assert_array_equal(client.predict(observation()).actions, GOOD)

@@ -115,7 +115,10 @@ def test_a_backend_without_built_in_weights_needs_a_checkpoint(tmp_path, monkeyp
     monkeypatch.setattr(backend, "BACKEND", replace(backend.BACKEND, needs_checkpoint=True))
     with pytest.raises(BadOption, match="no built-in weights"):
         checked(tmp_path)
-    assert checked(tmp_path, checkpoint="/weights").plan.checkpoint == "/weights"
+    with pytest.raises(BadOption, match="no checkpoint at /nowhere"):
+        checked(tmp_path, checkpoint="/nowhere")
+    weights = str(tmp_path)
+    assert checked(tmp_path, checkpoint=weights).plan.checkpoint == weights
 
 
 def test_an_interpreter_means_processes_and_excludes_containers(tmp_path):

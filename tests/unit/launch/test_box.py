@@ -13,7 +13,9 @@ from rpent_box.errors import LaunchError, TransportError
 from rpent_box.launch.box import Box
 from rpent_box.launch.held import HeldDirectory
 from rpent_box.launch.process import ProcessLauncher
+from rpent_box.launch.roots import make_grants_root
 from rpent_box.transport.lease import owner_is_gone
+from rpent_box.transport.paths import GRANTS_ROOT
 from rpent_box.transport.segment import Segment
 
 
@@ -158,6 +160,34 @@ def test_a_link_instead_of_a_runtime_directory_is_refused(tmp_path: Path) -> Non
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(LaunchError, match="not safe"):
         Box.create(tmp_path / "link")
+
+
+def test_shared_memory_that_another_user_could_rename_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "rpent-box.d-1000"
+    make_grants_root(root)
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    root.chmod(0o1777)
+    with pytest.raises(LaunchError, match="not safe"):
+        make_grants_root(root)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    with pytest.raises(LaunchError, match="not safe"):
+        make_grants_root(link)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_shared_memory_of_another_user_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "rpent-box.d-0"
+    root.mkdir(mode=0o700)
+    os.chown(root, 12345, 12345)
+    with pytest.raises(LaunchError, match="not safe"):
+        make_grants_root(root)
+
+
+def test_every_users_shared_memory_is_in_a_folder_of_their_own(box: Box) -> None:
+    assert box.paths.grants.parent == GRANTS_ROOT
+    assert GRANTS_ROOT.name.endswith(f"-{os.getuid()}")
+    assert stat.S_IMODE(GRANTS_ROOT.stat().st_mode) == 0o700
 
 
 def test_a_runtime_directory_that_cannot_be_made_is_one_screen_of_advice(tmp_path: Path) -> None:

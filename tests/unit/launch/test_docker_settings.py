@@ -22,9 +22,11 @@ def engine(**more: Any) -> Any:
     return SimpleNamespace(**{**traits, **more})
 
 
-def settings(tmp_path: Path, *, of: Any = None, **more: Any) -> dict[str, Any]:
+def settings(
+    tmp_path: Path, *, of: Any = None, inherited: dict[str, str] | None = None, **more: Any
+) -> dict[str, Any]:
     program = tiny_program("a", "b", log=tmp_path / "log", **more)
-    return container_settings(program, "0badc0de", of or engine())
+    return container_settings(program, "0badc0de", of or engine(), inherited or {})
 
 
 def test_a_container_is_confined(tmp_path: Path) -> None:
@@ -58,6 +60,17 @@ def test_models_are_offline_with_a_home_and_pinned_threads(tmp_path: Path) -> No
     assert environment["HOME"] == "/tmp"
     assert environment["OMP_NUM_THREADS"] == "2"
     assert "PATH" not in environment
+
+
+def test_of_the_callers_environment_a_container_sees_only_what_the_program_names(
+    tmp_path: Path,
+) -> None:
+    defaults = {"MUJOCO_GL": "osmesa", "OTHER": "kept"}
+    caller = {"MUJOCO_GL": "egl", "AWS_SECRET_ACCESS_KEY": "hush"}
+    environment = settings(tmp_path, defaults=defaults, inherited=caller)["environment"]
+    assert environment["MUJOCO_GL"] == "egl"
+    assert environment["OTHER"] == "kept"
+    assert "AWS_SECRET_ACCESS_KEY" not in environment
 
 
 def test_logs_are_bounded(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpent_box.errors import EngineMissing
+from rpent_box.errors import EngineMissing, LaunchError
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.engine_socket import DEFAULT_SOCKET, check_engine, engine_socket
 
@@ -80,6 +80,20 @@ def test_without_an_engine_processes_are_chosen_and_the_reason_is_said(
     assert (launcher.name, launcher.view) == ("process", "host")
     assert "there is no Docker engine" in why
     assert "\n" not in why
+
+
+def test_an_engine_that_is_too_old_is_done_without_unless_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_old() -> None:
+        raise LaunchError("the Docker engine 19.03 is too old")
+
+    monkeypatch.setattr("rpent_box.launch.choose._docker", too_old)
+    launcher, why = choose_launcher("auto")
+    assert launcher.name == "process"
+    assert "too old" in why
+    with pytest.raises(LaunchError, match="too old"):
+        choose_launcher("docker")
 
 
 def test_asking_for_containers_without_an_engine_is_an_error(

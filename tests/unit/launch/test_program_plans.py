@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import pytest
@@ -18,6 +18,14 @@ from rpent_box.launch.simulator import simulator_output_dir, simulator_program
 from rpent_box.launch.worker import worker_program
 from rpent_box.sim.serve import _parser as simulator_parser
 from rpent_box.worker.backend import BackendSpec
+
+IS_PATH = msgspec.Meta(extra={"path": True})
+
+
+class PathOptions(Struct, frozen=True, kw_only=True):
+    config: Annotated[str, IS_PATH] = "configs/in-the-image.yaml"
+    statistics: Annotated[str | None, IS_PATH] = None
+    speed: float = 1.0
 
 
 class Containers(Struct, frozen=True):
@@ -58,6 +66,7 @@ def worker(
     checkpoint: str | None = None,
     cuda_device: str | None = None,
     endpoint: str | None = None,
+    options: tuple[str, ...] = ("--some-option=1",),
 ) -> Program:
     return worker_program(
         spec,
@@ -65,7 +74,7 @@ def worker(
         box,
         checkpoint=checkpoint,
         platform="toy",
-        options=("--some-option=1",),
+        options=options,
         python="/usr/bin/python3",
         root=None,
         cuda_device=cuda_device,
@@ -76,7 +85,9 @@ def worker(
     )
 
 
-def simulator(box: Box, launcher: Containers | Processes, tmp_path: Path, **more: int) -> Program:
+def simulator(
+    box: Box, launcher: Containers | Processes, tmp_path: Path, **more: int | str
+) -> Program:
     return simulator_program(
         PLATFORM,
         launcher,
@@ -193,3 +204,38 @@ def test_only_a_declared_need_or_a_tcp_endpoint_opens_the_network(box: Box) -> N
     listening = worker(box, Containers(), endpoint="tcp://127.0.0.1:0")
     assert listening.network
     assert value(listening, "--endpoint") == "tcp://127.0.0.1:0"
+
+
+def test_a_path_among_a_workers_options_is_seen_in_its_container_and_read_only(
+    box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blob, link = tmp_path / "blobs" / "1234", tmp_path / "statistics.json"
+    blob.parent.mkdir()
+    blob.write_text("{}")
+    link.symlink_to(blob)
+    spec = msgspec.structs.replace(BACKEND, options=PathOptions)
+    words = ("--statistics=statistics.json", "--speed=2.0")
+    program = worker(box, Containers(), spec, options=words)
+    assert program.arguments[-2:] == (f"--statistics={link}", "--speed=2.0")
+    seen = mounts(program)
+    assert seen[str(link)] == Mount(str(link), str(link), read_only=True)
+    assert seen[str(blob.parent)].read_only
+    assert not any("in-the-image" in target for target in seen)
+    assert worker(box, Processes(), spec, options=words).arguments == (
+        *worker(box, Processes(), spec, options=()).arguments,
+        f"--statistics={link}",
+        "--speed=2.0",
+    )
+
+
+def test_a_path_among_the_options_that_leads_nowhere_is_refused(box: Box) -> None:
+    spec = msgspec.structs.replace(BACKEND, options=PathOptions)
+    with pytest.raises(BadOption, match="no file or folder at /nowhere") as caught:
+        worker(box, Containers(), spec, options=("--config=/nowhere",))
+    assert "--config PATH" in caught.value.hint
+
+
+def test_a_simulator_may_draw_on_a_gpu_where_one_is_given(box: Box, tmp_path: Path) -> None:
+    assert simulator(box, Containers(), tmp_path).gpus == ()
+    assert simulator(box, Containers(), tmp_path, cuda_device="GPU-1, 2").gpus == ("GPU-1", "2")

@@ -27,3 +27,13 @@ def test_a_signal_unwinds_and_gives_the_shells_exit_code(number: signal.Signals)
     assert caught.value.code == 128 + number
     assert cleaned == [True]
     assert signal.getsignal(number) == before
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with unwinding_on_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -63,6 +63,23 @@ def test_a_dead_box_is_removed_with_its_programs_and_segments(home: Path, tmp_pa
     segment.close()
 
 
+def test_a_dry_run_names_the_same_and_touches_nothing(home: Path, tmp_path: Path) -> None:
+    box = Box.create(home)
+    running = ProcessLauncher().start(tiny_program(box.id, log=tmp_path / "log"), box)
+    segment = Segment.create(box.paths.segment_name("client"), 4096, grants=box.paths.grants)
+    abandon(box)
+    report = sweep(home, dry_run=True)
+    assert report.boxes == (box.id,)
+    assert report.programs == (f"process {running.identifier}",)
+    assert f"rpent-box.{box.id}.client" in report.segments
+    assert running.exit_status() is None
+    assert box.paths.room.is_dir()
+    assert (box.paths.grants / f"rpent-box.{box.id}.client").exists()
+    assert sweep(home).boxes == report.boxes
+    running.stop(grace_s=1)
+    segment.close()
+
+
 def test_a_living_box_is_not_touched(home: Path, tmp_path: Path) -> None:
     with Box.create(home) as box:
         running = ProcessLauncher().start(tiny_program(box.id, log=tmp_path / "log"), box)

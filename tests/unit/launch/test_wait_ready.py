@@ -9,7 +9,7 @@ import pytest
 from tiny_boxes import tiny_program
 
 from rpent_box.contracts.messages import Fault, Health, Hello, Reply, Welcome
-from rpent_box.errors import PeerGone, ProgramDied, StartTimeout, WorkerFailed
+from rpent_box.errors import PeerGone, ProgramDied, ProtocolMismatch, StartTimeout, WorkerFailed
 from rpent_box.launch import worker as worker_module
 from rpent_box.launch.box import Box
 from rpent_box.launch.process import ProcessLauncher
@@ -138,3 +138,36 @@ def test_others_are_looked_after_meanwhile(endpoint: str, stand_in: StandIn) -> 
             lambda _: None,
             meanwhile=raiser(ProgramDied("the simulator has ended")),
         )
+
+
+def test_a_handshake_that_ran_out_of_time_is_tried_again(
+    endpoint: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in.health = msgspec.structs.replace(LOADING, state="ready", reason="")
+    asked = []
+    ask = worker_module._ask
+
+    def breathless(endpoint: str, timeout_s: float) -> Health:
+        asked.append(timeout_s)
+        if len(asked) < 4:
+            raise ProtocolMismatch("the handshake failed")
+        return ask(endpoint, timeout_s)
+
+    monkeypatch.setattr(worker_module, "_ask", breathless)
+    assert wait_ready(endpoint, None, in_s(60), lambda _: None).state == "ready"
+    assert len(asked) == 4
+
+
+def test_a_worker_that_keeps_speaking_otherwise_is_named_long_before_the_deadline(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "PATIENCE_S", 0.3)
+
+    def stranger(endpoint: str, timeout_s: float) -> Health:
+        raise ProtocolMismatch("it speaks protocol 9, we speak 1")
+
+    monkeypatch.setattr(worker_module, "_ask", stranger)
+    began = time.monotonic()
+    with pytest.raises(ProtocolMismatch, match="protocol 9"):
+        wait_ready(endpoint, None, in_s(300), lambda _: None)
+    assert time.monotonic() - began < 30

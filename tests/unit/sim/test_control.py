@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import threading
 import time
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -114,7 +115,7 @@ def toy_simulator(endpoint, options=None, meta=None):
     return ServedSimulator(
         endpoint,
         open_platform=lambda: ToyPlatform(options or ToyOptions()),
-        connect=lambda wanted: ToyPolicy(meta),
+        connect=lambda wanted, platform: ToyPolicy(meta),
     )
 
 
@@ -133,7 +134,7 @@ def test_a_host_sees_the_phases_then_connects_and_plays(endpoint, play):
 
     with (
         ServedSimulator(
-            endpoint, open_platform=open_platform, connect=lambda wanted: ToyPolicy()
+            endpoint, open_platform=open_platform, connect=lambda wanted, platform: ToyPolicy()
         ) as served,
         SimClient(endpoint, watch=nobody_died) as client,
     ):
@@ -164,7 +165,7 @@ def test_a_client_may_wait_before_the_server_has_bound(endpoint):
 def test_a_worker_that_does_not_fit_is_refused_and_closed(endpoint, play, kind):
     policies = []
 
-    def connect(wanted):
+    def connect(wanted, platform):
         policies.append(ToyPolicy(MISMATCHES[kind]))
         return policies[-1]
 
@@ -184,7 +185,7 @@ def test_a_worker_that_does_not_fit_is_refused_and_closed(endpoint, play, kind):
 def test_connecting_anew_closes_the_connection_before(endpoint):
     policies = []
 
-    def connect(wanted):
+    def connect(wanted, platform):
         policies.append(ToyPolicy())
         return policies[-1]
 
@@ -232,7 +233,7 @@ def test_a_simulator_that_cannot_be_opened_says_why_and_ends_with_1(endpoint):
 
 
 def test_a_worker_that_is_gone_is_told_as_such(endpoint):
-    def connect(wanted):
+    def connect(wanted, platform):
         raise PeerGone("nothing listens there")
 
     with (
@@ -253,7 +254,7 @@ def test_a_simulator_that_is_never_ready_is_a_timeout_that_names_its_phase(endpo
 
     with (
         ServedSimulator(
-            endpoint, open_platform=open_platform, connect=lambda wanted: ToyPolicy()
+            endpoint, open_platform=open_platform, connect=lambda wanted, platform: ToyPolicy()
         ) as served,
         SimClient(endpoint, watch=nobody_died) as client,
     ):
@@ -289,7 +290,7 @@ def test_a_deadline_that_passed_at_the_worker_is_told_and_not_taken_for_our_own(
         ServedSimulator(
             endpoint,
             open_platform=lambda: ToyPlatform(ToyOptions()),
-            connect=lambda wanted: Late(),
+            connect=lambda wanted, platform: Late(),
         ),
         SimClient(endpoint, watch=nobody_died) as client,
     ):
@@ -358,3 +359,22 @@ def connect_raw(endpoint):
 
 def deadline():
     return time.monotonic() + PATIENCE_S
+
+
+def test_nesting_without_end_is_answered_and_ends_nothing(endpoint):
+    with ControlServer(endpoint), connect_raw(endpoint) as dealer:
+        dealer._encoder = SimpleNamespace(encode=lambda raw: raw)
+        dealer.send(b"\x82\xa2id\x07\xa4body" + b"\x91" * 100_000 + b"\x01")
+        answer, _ = dealer.receive(deadline())
+        assert answer.body.code == ProtocolMismatch.code
+        dealer.send(msgspec.msgpack.encode(ControlQuestion(id=8, body=SimHello(protocol=1))))
+        assert dealer.receive(deadline())[0].id == 8
+
+
+def test_a_control_thread_that_dies_takes_the_simulator_with_it(endpoint, monkeypatch):
+    control = ControlServer(endpoint)
+    monkeypatch.setattr(control._router, "receive", lambda _: 1 / 0)
+    with control:
+        control._thread.join(PATIENCE_S)
+        with pytest.raises(SimulatorError, match="the control thread has ended: ZeroDivision"):
+            SimServer(lambda: ToyPlatform(ToyOptions()), control, lambda *_: ToyPolicy()).run()

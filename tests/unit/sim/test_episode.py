@@ -8,7 +8,7 @@ from rpent_box_toy.backend import EXECUTE_STEPS, ToyBackend, ToyBackendOptions
 from rpent_box_toy.platform import ToyOptions, ToyPlatform
 
 from rpent_box.contracts.control_messages import PlayEpisode
-from rpent_box.errors import BadOption, PeerGone, SimulatorError
+from rpent_box.errors import BadActions, BadOption, PeerGone, SimulatorError
 from rpent_box.sim.episode import actions_sha256, play_episode
 from rpent_box.sim.platform import Applied
 from rpent_box.sim.stopwatch import STAGES
@@ -214,3 +214,47 @@ def test_a_platform_that_breaks_its_protocol_is_an_error_and_no_endless_loop(
 def test_the_hash_of_actions_does_not_depend_on_their_layout():
     actions = np.arange(12, dtype=np.float32).reshape(4, 3)
     assert actions_sha256(np.asfortranarray(actions)) == actions_sha256(actions)
+
+
+class Foreseeing(InProcessPolicy):
+    """Expects frames of one brightness, a value that rises, and what a test changes in them."""
+
+    def __init__(self, *changes):
+        super().__init__()
+        self._changes = dict(changes)
+
+    def predict(self, observation, *, episode=None):
+        chunk = super().predict(observation, episode=episode)
+        now = {
+            "future_observation": {"primary": np.full((8, 8, 3), episode.chunk, np.uint8)},
+            "value": episode.chunk / 4,
+        }
+        return replace(chunk, **{**now, **self._changes.get(episode.chunk, {})})
+
+
+def test_what_a_model_foresees_is_kept_beside_what_happened(platform, play, tmp_path):
+    hard = replace(play, suite="toy_hard", max_steps=10)
+    no_value = (1, {"value": None})
+    played = play_episode(platform, Foreseeing(no_value), hard, silent)
+    assert played.values == (0.0, None, 0.5)
+    kept = np.load(tmp_path / played.futures)
+    assert kept["step_primary"].tolist() == [0, 4, 8]
+    assert kept["future_primary"].shape == (3, 8, 8, 3)
+    assert kept["future_primary"][:, 0, 0, 0].tolist() == [0, 1, 2]
+
+
+def test_a_model_that_foresees_nothing_leaves_no_file(platform, play, tmp_path):
+    played = play_episode(platform, InProcessPolicy(), play, silent)
+    assert (played.values, played.futures) == ((), None)
+    assert not (tmp_path / "futures.npz").exists()
+
+
+def test_future_frames_that_change_their_size_are_refused_before_they_are_acted_upon(
+    platform, play
+):
+    smaller = (1, {"future_observation": {"primary": np.zeros((4, 8, 3), np.uint8)}})
+    with pytest.raises(BadActions, match=r"future primary is \[4, 8, 3\] at step 4"):
+        play_episode(
+            platform, Foreseeing(smaller), replace(play, suite="toy_hard", max_steps=10), silent
+        )
+    assert len(platform.given) == 1

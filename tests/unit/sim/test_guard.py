@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -49,3 +51,17 @@ def test_a_socket_goes_with_its_lock_and_a_tcp_port_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
     remove_socket(f"ipc://{socket}")
     remove_socket("tcp://127.0.0.1:5555")
+
+
+def test_a_watch_that_breaks_ends_the_process_that_it_watched_over():
+    program = (
+        "import pathlib, time\n"
+        "from rpent_box.sim.guard import end_with_owner\n"
+        "end_with_owner(pathlib.Path('/tmp') / ('x' * 300), last_act=lambda: None)\n"
+        "time.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == guard.ABANDONED
+    assert "File name too long" in done.stderr

@@ -4,7 +4,13 @@ from msgspec.structs import replace
 from rpent_box_toy.platform import PLATFORM
 
 from rpent_box.errors import BadOption, UnknownName, UsageError
-from rpent_box.sim.planning import check_episodes, check_task, find_suite, step_limit
+from rpent_box.sim.planning import (
+    check_episodes,
+    check_seed,
+    check_task,
+    find_suite,
+    step_limit,
+)
 
 EASY = PLATFORM.suites[0]
 
@@ -67,3 +73,13 @@ def test_the_step_limit_is_the_suites_unless_given():
     assert step_limit(EASY, 3) == 3
     with pytest.raises(BadOption, match="step limit of 0"):
         step_limit(EASY, 0)
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 32])
+def test_a_seed_that_no_simulator_takes_is_refused(seed):
+    with pytest.raises(BadOption, match=f"{seed} is no seed"):
+        check_seed(seed)
+
+
+def test_the_first_and_the_last_seed_are_taken():
+    assert [check_seed(seed) for seed in (0, (1 << 32) - 1)] == [0, (1 << 32) - 1]

@@ -94,7 +94,7 @@ def test_a_file_in_place_of_the_output_folder_is_an_error_with_a_next_step(tmp_p
     with pytest.raises(OutputError) as caught:
         create_run_folder(str(tmp_path / "runs"), platform="p", suite="s", task=0, backend="b")
     assert str(tmp_path / "runs") in caught.value.message
-    assert "--output-dir" in caught.value.hint
+    assert "--output." in caught.value.hint
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -345,3 +347,41 @@ def test_a_zeromq_socket_of_another_kind_is_refused(tmp_path: Path) -> None:
             pytest.raises((ProtocolMismatch, PeerGone)),
         ):
             dealer.receive(soon(5.0))
+
+
+NEVER_CLOSED = """
+import gc, sys
+from rpent_box.contracts.control_messages import Closed, CloseSimulator
+from rpent_box.transport.dealer import Dealer
+import msgspec
+
+class Holder:
+    pass
+
+holder = Holder()
+holder.itself = holder
+holder.dealer = Dealer.connect(
+    sys.argv[1], answers=msgspec.msgpack.Decoder(Closed), timeout_s=5.0
+)
+holder.dealer.send(CloseSimulator())
+if sys.argv[2] == "collected":
+    del holder
+    gc.collect()
+print("asyncio" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("when", ["collected", "at the end"])
+def test_a_dealer_that_is_never_closed_keeps_no_process_from_ending(
+    endpoint: str, when: str
+) -> None:
+    with bind(endpoint) as router:
+        done = subprocess.run(
+            [sys.executable, "-c", NEVER_CLOSED, router.endpoint, when],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    # Nor does it import what takes longer than the connecting itself.
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")

@@ -5,6 +5,7 @@ import pytest
 from rpent_box_toy.backend import ToyBackendOptions
 
 from rpent_box.errors import BadOption, UnknownName, UsageError
+from rpent_box.worker import serve
 from rpent_box.worker.arguments import parse_arguments
 from rpent_box.worker.config import ServiceConfig
 
@@ -81,9 +82,10 @@ def test_help_without_a_backend_names_those_that_are_here():
         (["no-such-model"], UnknownName, "no backend called no-such-model"),
         (["toy", "--platform=toy"], BadOption, "--endpoint"),
         ([*NEEDED, "--wings=2"], BadOption, "unrecognized arguments: --wings=2"),
-        ([*NEEDED, "--threads=0"], BadOption, "less than 1"),
-        ([*NEEDED, "--max-batch=many"], BadOption, "max-batch"),
+        ([*NEEDED, "--threads=0"], BadOption, "0 is no number of 1 or more"),
+        ([*NEEDED, "--max-batch=many"], BadOption, "max-batch: many is no number"),
         ([*NEEDED, "--max-wait-ms=nan"], BadOption, "not a duration"),
+        ([*NEEDED, "--drain-s=soon"], BadOption, "drain-s: soon is not a duration"),
         ([*NEEDED, "--session-idle-s=-1"], BadOption, "not a duration"),
         ([*NEEDED, "--noise=loud"], BadOption, "cannot be used"),
         ([*NEEDED, "--box=../../etc"], UsageError, "not a box id"),
@@ -94,3 +96,9 @@ def test_help_without_a_backend_names_those_that_are_here():
 def test_wrong_usage_is_told_in_words(words, error, match):
     with pytest.raises(error, match=match):
         parse_arguments(words)
+
+
+def test_what_nobody_expected_ends_with_1_and_its_traceback(monkeypatch, capsys):
+    monkeypatch.setattr(serve, "parse_arguments", lambda _: 1 / 0)
+    assert serve.main(["toy"]) == 1
+    assert "ZeroDivisionError" in capsys.readouterr().err

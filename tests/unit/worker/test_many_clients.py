@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,18 +16,15 @@ def test_four_clients_at_once_each_get_their_own_answers_in_order(link):
     model = BatchingModel(replace(STATEFUL, max_batch=CLIENTS))
     with running(model, link=link) as worker:
         clients = [worker.client(f"client-{number}") for number in range(CLIENTS)]
-        began = time.monotonic()
         with ThreadPoolExecutor(CLIENTS) as pool:
             players = [pool.submit(_play, client, n) for n, client in enumerate(clients)]
             played = [player.result(timeout=60.0) for player in players]
-        took_s = time.monotonic() - began
         health = worker.health()
 
     expected = [float(count) for _ in range(EPISODES) for count in range(1, CHUNKS + 1)]
     assert played == [expected] * CLIENTS
     assert health.served == CLIENTS * EPISODES * CHUNKS
     assert (health.queued, health.in_flight, health.sessions) == (0, 0, CLIENTS)
-    assert took_s < 30.0
 
 
 def _play(client, number):

@@ -3,11 +3,16 @@ import threading
 import time
 
 import numpy as np
+import pytest
 from fake_models import observation
 
+from rpent_box.errors import WorkerBusy
 from rpent_box.worker.backend import PredictionInput
-from rpent_box.worker.queue import WorkQueue
+from rpent_box.worker.queue import LANE, WorkQueue
 from rpent_box.worker.work import Errand, Prediction
+
+FOR_EVER_S = 3600.0
+"""Longer than a test may take: one that waits for it fails."""
 
 
 def prediction(lane, number=0, *, deadline_s=60.0):
@@ -74,14 +79,12 @@ def test_a_batch_waits_no_longer_than_allowed_after_its_first():
     batch = queue.take(4, 0.1)
     waited_s = time.monotonic() - began
     assert names(batch) == ["a1"]
-    assert 0.08 < waited_s < 1.0
+    assert waited_s > 0.08
 
 
 def test_a_batch_goes_at_once_when_nobody_else_has_predicted():
     queue = filled(prediction("a"))
-    began = time.monotonic()
-    assert names(queue.take(4, 5.0)) == ["a0"]
-    assert time.monotonic() - began < 1.0
+    assert names(queue.take(4, FOR_EVER_S)) == ["a0"]
 
 
 def test_a_batch_is_filled_by_what_arrives_while_it_waits():
@@ -89,9 +92,7 @@ def test_a_batch_is_filled_by_what_arrives_while_it_waits():
     take_all(queue, max_batch=2)
     queue.put(prediction("a", 1))
     threading.Timer(0.05, lambda: queue.put(prediction("b", 1))).start()
-    began = time.monotonic()
-    assert names(queue.take(2, 5.0)) == ["a1", "b1"]
-    assert time.monotonic() - began < 2.0
+    assert names(queue.take(2, FOR_EVER_S)) == ["a1", "b1"]
 
 
 def test_the_expired_are_taken_out_and_errands_never_expire():
@@ -143,3 +144,28 @@ def test_order_within_a_lane_survives_any_interleaving():
         for name in batch:
             taken[name[0]].append(int(name[1:]))
     assert taken == {lane: list(range(count)) for lane, count in put.items()}
+
+
+def test_a_lane_has_a_limit_and_the_others_do_not_feel_it():
+    queue = filled(*(prediction("a", number) for number in range(LANE)))
+    with pytest.raises(WorkerBusy, match=f"{LANE} requests that wait"):
+        queue.require_room(b"a")
+    queue.require_room(b"b")
+    queue.take(1, 0.0)
+    queue.require_room(b"a")
+
+
+def test_a_connection_is_held_while_its_work_waits_or_is_in_flight():
+    queue = filled(prediction("a"), errand("b"))
+    assert (queue.holds(b"a"), queue.holds(b"b"), queue.holds(b"c")) == (True, True, False)
+    queue.take(1, 0.0)
+    assert queue.holds(b"a")
+    queue.finish()
+    assert not queue.holds(b"a")
+
+
+def test_all_that_is_unanswered_is_handed_over_at_the_end_in_flight_first():
+    queue = filled(prediction("a", 0), prediction("a", 1), errand("b", 0))
+    queue.take(1, 0.0)
+    assert names(queue.take_all()) == ["a0", "b0", "a1"]
+    assert queue.counts()[0] == 0

@@ -2,7 +2,7 @@
 """What a worker does not let out of its model. After each refusal it lives on."""
 
 import pytest
-from fake_models import FakeModel, observation
+from fake_models import SPOILT, FakeModel, observation
 from running_service import LINKS, running
 
 from rpent_box.errors import BadActions, PredictionFailed
@@ -50,3 +50,12 @@ def test_an_exception_in_the_model_comes_back_with_its_traceback(link):
     error = refused("raise", PredictionFailed, "raised on request", link=link)
     assert "in _obey" in error.detail
     assert error.message == "the model raised RuntimeError: the fake model raised on request"
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_what_else_a_model_may_get_wrong_does_not_end_its_worker(what):
+    refused(f"spoilt {what}", BadActions, "^fake (returned|says)")
+
+
+def test_a_library_that_exits_is_an_error_like_any_other():
+    refused("exit", PredictionFailed, "SystemExit: a library has called")

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from fake_models import CONTROL, SPEC, FakeModel, observation
 from msgspec.structs import replace
-from running_service import LINKS, overwrite_slots, running, wait_until
+from running_service import LINKS, PATIENCE_S, overwrite_slots, running, wait_until
 
 from rpent_box.contracts.faults import error_from
 from rpent_box.contracts.messages import (
     NO_PAYLOAD,
     GetVlaMeta,
     Healthz,
+    Payload,
     Request,
     Shutdown,
     VlaPredict,
@@ -28,9 +29,14 @@ from rpent_box.errors import (
     ProtocolMismatch,
     StaleFrame,
     TransportError,
+    WorkerBusy,
+    WorkerError,
 )
+from rpent_box.transport.ring import describe
 from rpent_box.transport.twin import Twin
+from rpent_box.worker import reception
 from rpent_box.worker.config import ServiceConfig
+from rpent_box.worker.queue import LANE
 from rpent_box.worker.service import Service
 
 
@@ -202,3 +208,33 @@ def _raise_reply(channel):
 
 def _soon():
     return time.monotonic() + 2.0
+
+
+def test_a_client_that_floods_is_refused_and_the_others_are_served():
+    model = FakeModel()
+    with running(model, link="tcp") as worker:
+        flood, other = worker.channel("flood"), worker.client("other")
+        seen = observation("wait")
+        body = predict_body(instruction="wait", payload=Payload(tensors=describe(seen.images)))
+        for number in range(1, LANE + 3):
+            request = Request(id=100 + number, timeout_s=PATIENCE_S, body=body)
+            flood._wire.send(request, list(seen.images.values()))
+            if number == 1:
+                assert model.started.wait(PATIENCE_S)
+        # One is in flight, LANE wait, and the last is one too many.
+        reply, _ = flood._wire.receive(time.monotonic() + PATIENCE_S)
+        assert (reply.id, reply.body.code) == (100 + LANE + 2, WorkerBusy.code)
+        answer = worker.in_thread(lambda: other.predict(observation()))
+        model.go_on.set()
+        assert answer().actions.shape == (3, 7)
+
+
+def test_a_fault_in_the_worker_itself_is_told_and_ends_nothing(monkeypatch):
+    with running(FakeModel()) as worker:
+        client = worker.client()
+        with monkeypatch.context() as broken:
+            broken.setattr(reception, "observation_from", lambda *_: 1 / 0)
+            with pytest.raises(WorkerError, match="ZeroDivisionError") as caught:
+                client.predict(observation())
+        assert "Traceback" in caught.value.detail
+        assert client.predict(observation()).actions.shape == (3, 7)

