@@ -78,7 +78,10 @@ class RunWatcher(Protocol):
         """How programs are started (`docker`, `process`), and why that way."""
 
     def on_phase(self, component: str, text: str) -> None:
-        """`worker` or `simulator` entered a phase of its start, e.g. `loading`, `ready`."""
+        """`worker` or `simulator` entered a phase of its start, e.g. `loading`, `ready`.
+
+        `images`: containers' images are being built.
+        """
 
     def on_progress(self, episode: int, progress: Progress) -> None:
         """Episode `episode` of the run moved on."""

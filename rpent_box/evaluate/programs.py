@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from rpent_box.evaluate.checking import Checked
 from rpent_box.evaluate.config import RunConfig, RunWatcher
-from rpent_box.evaluate.resources import Resources, find_resources
+from rpent_box.evaluate.resources import Resources, build_images_of, find_resources
 from rpent_box.launch.box import Box
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Program
+from rpent_box.launch.recipe import Kind
 from rpent_box.launch.simulator import simulator_program
 from rpent_box.launch.worker import worker_program
 
@@ -72,14 +73,17 @@ class Recipes(Struct, frozen=True, kw_only=True):
 
 def gather(config: RunConfig, checked: Checked, launcher: Launcher, watcher: RunWatcher) -> Recipes:
     """Find, or build when asked to, what both programs need. Raises as `find_resources` does."""
+    platform, owned = checked.plugin.name, checked.spec if config.endpoint is None else None
+    if config.build:
+        wanted: list[tuple[Kind, str]] = [("platform", platform)]
+        wanted += [("backend", owned.name)] if owned is not None else []
+        build_images_of(wanted, launcher, config, partial(watcher.on_phase, "images"))
     worker = None
-    if checked.spec is not None and config.endpoint is None:
+    if owned is not None:
         say = partial(watcher.on_phase, "worker")
-        worker = find_resources("backend", checked.spec.name, config.python, launcher, config, say)
+        worker = find_resources("backend", owned.name, config.python, launcher, config, say)
     say = partial(watcher.on_phase, "simulator")
-    simulator = find_resources(
-        "platform", checked.plugin.name, config.platform_python, launcher, config, say
-    )
+    simulator = find_resources("platform", platform, config.platform_python, launcher, config, say)
     return Recipes(
         config=config, checked=checked, launcher=launcher, worker=worker, simulator=simulator
     )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
@@ -39,12 +39,12 @@ def find_resources(
 ) -> Resources:
     """Return the interpreter or the image for `name`; `given` is an interpreter that was chosen.
 
-    Builds what is missing when `config.build` asks for it, and says when an image is old. Raises
-    `EnvironmentMissing` or `ImageMissing` with the command that builds it, and `LaunchError` when
-    a build fails.
+    Builds a missing environment when `config.build` asks for it, and says when an image is old.
+    Raises `EnvironmentMissing` or `ImageMissing` with the command that builds it, and
+    `LaunchError` when a build fails.
     """
     if launcher.name == "docker":
-        image = _find_image(kind, name, launcher, config, say)
+        image = _find_image(kind, name, launcher, say)
         return Resources(python=IN_IMAGE, image=image)
     python = given or _find_python(kind, name, config, say)
     return Resources(python=python, image=image_name(kind, name))
@@ -56,21 +56,34 @@ def _find_python(kind: Kind, name: str, config: RunConfig, say: Say) -> str:
     return str(require_environment(kind, name))
 
 
-def _find_image(kind: Kind, name: str, launcher: Launcher, config: RunConfig, say: Say) -> str:
-    image = image_name(kind, name)
+def build_images_of(
+    wanted: Sequence[tuple[Kind, str]], launcher: Launcher, config: RunConfig, say: Say
+) -> None:
+    """Build those images of `wanted` that are missing or old, side by side.
+
+    Does nothing for processes. Raises `LaunchError` when a build fails.
+    """
     engine = _engine(launcher)
-    state = "ready" if engine is None else image_state(engine, kind, name)
-    if state != "ready" and config.build:
+    if engine is None:
+        return
+    unready = [(kind, name) for kind, name in wanted if image_state(engine, kind, name) != "ready"]
+    if unready:
         # Late: builds are rare, and what they need is not.
         from rpent_box.launch.build import build_images
 
-        build_images([(kind, name)], say=say, environ=_environ(config))
-    elif state == "missing":
+        build_images(unready, say=say, environ=_environ(config))
+
+
+def _find_image(kind: Kind, name: str, launcher: Launcher, say: Say) -> str:
+    image = image_name(kind, name)
+    engine = _engine(launcher)
+    state = "ready" if engine is None else image_state(engine, kind, name)
+    if state == "missing":
         raise ImageMissing(
             f"the image {image} is not built",
             hint=f"Build it: rpent-box build {name}. Without containers: --launcher process",
         )
-    elif state == "stale":
+    if state == "stale":
         say("the image is older than this checkout: --build makes it anew")
     return image
 

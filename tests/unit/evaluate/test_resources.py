@@ -5,8 +5,14 @@ import pytest
 from rpent_box_toy.running import toy_config
 
 from rpent_box.errors import EnvironmentMissing, ImageMissing
-from rpent_box.evaluate import resources
-from rpent_box.evaluate.resources import IN_IMAGE, find_resources, image_ids
+from rpent_box.evaluate import programs, resources
+from rpent_box.evaluate.config import SilentWatcher
+from rpent_box.evaluate.resources import (
+    IN_IMAGE,
+    build_images_of,
+    find_resources,
+    image_ids,
+)
 from rpent_box.launch.images import image_name
 
 PROCESS = SimpleNamespace(name="process", view="host")
@@ -96,10 +102,36 @@ def test_a_missing_image_is_an_error_that_names_the_command(tmp_path, engine):
 
 
 @pytest.mark.parametrize("state", ["missing", "stale"])
-def test_an_image_is_built_when_asked_to(tmp_path, engine, state):
-    engine.states["toy"] = state
-    find(tmp_path, DOCKER, build=True)
-    assert engine.built == [([("backend", "toy")], {"PROXY": "p"})]
+def test_images_that_are_missing_or_old_are_built_in_one_go(tmp_path, engine, state):
+    engine.states |= {"toy": state, "libero": "missing", "other": "ready"}
+    wanted = [("backend", "toy"), ("platform", "libero"), ("backend", "other")]
+    config = toy_config(tmp_path, build_environ={"PROXY": "p"})
+    build_images_of(wanted, DOCKER, config, print)
+    assert engine.built == [([("backend", "toy"), ("platform", "libero")], {"PROXY": "p"})]
+
+
+def test_nothing_is_built_when_every_image_is_ready(tmp_path, engine):
+    engine.states["toy"] = "ready"
+    build_images_of([("backend", "toy")], DOCKER, toy_config(tmp_path), print)
+    assert engine.built == []
+
+
+def test_a_run_builds_the_images_of_both_programs_before_it_looks_for_them(tmp_path, monkeypatch):
+    built = []
+    monkeypatch.setattr(
+        programs, "build_images_of", lambda wanted, launcher, config, say: built.append(wanted)
+    )
+    monkeypatch.setattr(
+        programs, "find_resources", lambda kind, name, *_: built.append((kind, name))
+    )
+    checked = SimpleNamespace(
+        plugin=SimpleNamespace(name="table"), spec=SimpleNamespace(name="arm")
+    )
+    for build in (True, False):
+        config = toy_config(tmp_path, build=build)
+        programs.gather(config, checked, DOCKER, SilentWatcher())
+    looks = [("backend", "arm"), ("platform", "table")]
+    assert built == [[("platform", "table"), ("backend", "arm")], *looks, *looks]
 
 
 def test_only_containers_have_image_ids(engine):

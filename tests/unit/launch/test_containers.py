@@ -42,6 +42,9 @@ class StandIn(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.refuses = ""
         self.told: list[str] = []
 
+    def handle_error(self, *_: object) -> None:
+        """Whoever asked for a stubborn one has hung up meanwhile."""
+
     def add(self, identifier: str, box: str, *, state: str = "running", **labels: str) -> None:
         self.known[identifier] = {
             "Id": identifier,
