@@ -35,6 +35,7 @@ class Entrant:
 
 
 MEMCPY = Entrant("memcpy (floor)", "memcpy")
+BARE = Entrant("memcpy + bare ZeroMQ (floor)", "bare_zeromq")
 OURS = Entrant("rpent-box, shared memory", "ours")
 OURS_IN_CONTAINER = Entrant("rpent-box, to a container", "ours", in_container=True)
 OURS_TCP = Entrant("rpent-box, tcp raw frames", "ours", raw_frames=True)
@@ -51,6 +52,7 @@ PICKLE_TUNED = Entrant("pickle over TCP, tuned", "pickle_tcp", tuned=True)
 
 IN_PROCESSES = (
     MEMCPY,
+    BARE,
     OURS,
     OURS_TCP,
     OURS_TCP_TUNED,
