@@ -68,9 +68,10 @@ class Box:
         # Its sockets' paths are the longest; a kernel takes no more than 107 bytes.
         BoxPaths.on_host("0" * 8, runtime_dir=home).sim_endpoint(999)
         make_runtime_dir(home)
-        make_grants_root()
         sweep(home)
         for _ in range(ATTEMPTS):
+            # Every time: the last box to close takes it along.
+            make_grants_root()
             box = cls._try_create(BoxPaths.on_host(secrets.token_hex(4), runtime_dir=home))
             if box is not None:
                 return box
@@ -151,11 +152,11 @@ class Box:
 
     @classmethod
     def _try_create(cls, paths: BoxPaths) -> Box | None:
-        """Return a box, or None when the id is taken or a sweeper was quicker."""
+        """Return a box, or None when the id is taken or someone who cleans up was quicker."""
         with contextlib.ExitStack() as undo:
             try:
                 box = cls._make(paths, undo)
-            except FileExistsError:
+            except (FileExistsError, FileNotFoundError):
                 return None
             except OSError as error:
                 raise LaunchError(

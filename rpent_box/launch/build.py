@@ -26,6 +26,7 @@ from rpent_box.version import __version__
 
 BUILD_TIMEOUT_S = 3600.0
 ASK_S = 30.0
+PRUNE_REPLACED = ("image", "prune", "--force", "--filter", "label=rpent-box.inputs")
 LAST_CLI_WITH_BUILDKIT = 22
 """Newer clients leave BuildKit to the buildx plugin, which may be missing."""
 
@@ -60,6 +61,8 @@ def build_images(
     with _lent(environ, recipes[0].checkout, chosen) as secrets:
         commands = [_command(recipe, builder, chosen, secrets) for recipe in recipes]
         run_all(commands, timeout_s=BUILD_TIMEOUT_S, say=say)
+    # What the new images replace: 2.5 GB each, without a name. One that is in use stays.
+    _answer(builder.docker, *PRUNE_REPLACED, environ=environ)
     return [image_name(recipe.kind, recipe.name) for recipe in recipes]
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from msgspec import Struct
 
 from rpent_box.errors import LaunchError
@@ -60,7 +62,11 @@ def remove_files(paths: BoxPaths) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Remove segments, grants, results and, last, the room. Return segments, and what stayed."""
     segments = remove_segments_of(paths)
     trees = (paths.grants, paths.results, paths.room)
-    return segments, tuple(str(tree) for tree in trees if not remove_tree(tree))
+    left = tuple(str(tree) for tree in trees if not remove_tree(tree))
+    with contextlib.suppress(OSError):
+        # Only when it is empty: no box of ours is left.
+        paths.grants.parent.rmdir()
+    return segments, left
 
 
 def _end_containers(box_id: str, records: Records) -> tuple[list[str], list[str]]:

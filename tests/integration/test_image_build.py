@@ -71,6 +71,11 @@ def test_building_again_changes_nothing(engine: Engine, kind: Kind, name: str) -
     assert engine.client.images.get(image_name(kind, name)).id == before
 
 
+def test_a_build_leaves_no_nameless_images_of_ours(engine: Engine) -> None:
+    nameless = {"dangling": True, "label": "rpent-box.inputs"}
+    assert engine.client.images.list(filters=nameless) == []
+
+
 @pytest.mark.parametrize(("kind", "name"), PROGRAMS)
 def test_a_confined_container_of_any_user_can_only_do_its_work(
     engine: Engine, kind: Kind, name: str

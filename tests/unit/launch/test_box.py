@@ -2,6 +2,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,14 @@ from rpent_box.launch.roots import make_grants_root
 from rpent_box.transport.lease import owner_is_gone
 from rpent_box.transport.paths import GRANTS_ROOT
 from rpent_box.transport.segment import Segment
+
+MAKE_AND_CLOSE = """
+import sys
+from rpent_box.launch.box import Box
+
+for _ in range(int(sys.argv[2])):
+    Box.create(sys.argv[1]).close()
+"""
 
 
 @pytest.fixture
@@ -216,4 +226,18 @@ def test_a_box_that_cannot_be_finished_is_undone(
         Box.create(tmp_path)
     assert len(made) == 3
     assert not [path for path in made if path.exists()]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_box_takes_the_folder_of_shared_memory_along(tmp_path: Path) -> None:
+    Box.create(tmp_path).close()
+    assert not GRANTS_ROOT.exists() or list(GRANTS_ROOT.iterdir()) != []
+
+
+def test_boxes_that_come_and_go_at_once_do_not_trip_over_each_other(tmp_path: Path) -> None:
+    makers = [
+        subprocess.Popen([sys.executable, "-c", MAKE_AND_CLOSE, str(tmp_path), "15"])
+        for _ in range(4)
+    ]
+    assert [maker.wait(timeout=120) for maker in makers] == [0, 0, 0, 0]
     assert list(tmp_path.iterdir()) == []
