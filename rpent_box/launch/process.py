@@ -61,11 +61,12 @@ class ProcessLauncher:
     def _spawn(self, program: Program, box_id: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             process = subprocess.Popen(
-                [program.python, "-m", program.module, *program.arguments],
+                [_whole(program.python), "-m", program.module, *program.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=program.root,
+                # Python imports from here first: never from wherever the caller happens to be.
+                cwd=program.root or Path(program.log).absolute().parent,
                 env=self._environment(program, box_id),
                 start_new_session=True,
                 close_fds=True,
@@ -84,6 +85,11 @@ class ProcessLauncher:
         kept = {name: text for name, text in self._inherited.items() if name not in _NOT_INHERITED}
         ours = {**common_environment(program), **_visible_gpus(program)}
         return {**program.defaults, **kept, **ours, **program.environment, MARK: box_id}
+
+
+def _whole(python: str) -> str:
+    """Return `python` so that it is found from another working directory; links stay as given."""
+    return os.path.abspath(python) if os.sep in python else python
 
 
 class ProcessRunning:

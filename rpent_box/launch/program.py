@@ -40,7 +40,7 @@ class Program(Struct, frozen=True, kw_only=True):
     python: str
     """The interpreter, for the process launcher."""
     root: str | None
-    """Working directory for the process launcher; None: the caller's."""
+    """Working directory for the process launcher; None: the folder of its log."""
     environment: dict[str, str] = {}
     """Added to what the launcher sets. Wins over it."""
     defaults: dict[str, str] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import msgspec
 import numpy as np
 import pytest
 import zmq
+from bare_box import make_bare_box, remove_bare_box
 
 from rpent_box.contracts.messages import (
     NO_PAYLOAD,
@@ -118,14 +118,9 @@ while True:
 
 @pytest.fixture
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoxPaths]:
-    paths = BoxPaths.on_host(secrets.token_hex(4), runtime_dir=tmp_path_factory.mktemp("rb"))
-    for directory in (paths.sockets, paths.grants, paths.results):
-        directory.mkdir(parents=True)
+    paths = make_bare_box(tmp_path_factory.mktemp("rb"))
     yield paths
-    for path in Path("/dev/shm").glob(f"rpent-box.{paths.box}.*"):
-        path.unlink()
-    shutil.rmtree(paths.grants)
-    shutil.rmtree(paths.results)
+    remove_bare_box(paths)
 
 
 @contextmanager

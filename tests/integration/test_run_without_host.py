@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from bare_box import make_bare_box, remove_bare_box
 from rpent_box_toy.running import register_toy, short_folder
 
 from rpent_box.contracts.control_messages import ConnectWorker, PlayEpisode
@@ -18,7 +19,7 @@ from rpent_box.sim.guard import ABANDONED
 from rpent_box.sim.manifest import read_manifest
 from rpent_box.sim.results import read_results
 from rpent_box.transport.lease import Lease
-from rpent_box.transport.paths import GRANTS_ROOT, SHM, BoxPaths
+from rpent_box.transport.paths import SHM
 
 BOX = f"{os.getpid():08x}"
 END_S = 120.0
@@ -125,9 +126,7 @@ class Box:
 
     def __init__(self, folder):
         self.folder = folder
-        self.paths = BoxPaths.on_host(BOX, runtime_dir=folder)
-        for made in (self.paths.sockets, self.paths.grants):
-            made.mkdir(parents=True, mode=0o700)
+        self.paths = make_bare_box(folder, BOX)
         self.lease = Lease.hold(self.paths.lease)
 
     def segments(self):
@@ -135,11 +134,7 @@ class Box:
 
     def remove(self):
         self.lease.close()
-        for path in self.segments():
-            path.unlink()
-        self.paths.grants.rmdir()
-        if not any(GRANTS_ROOT.iterdir()):
-            GRANTS_ROOT.rmdir()
+        remove_bare_box(self.paths)
 
 
 @pytest.fixture

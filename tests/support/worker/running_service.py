@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import tempfile
 import threading
@@ -15,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bare_box import make_bare_box, remove_bare_box
 from fake_models import CONTROL, SPEC, observation
 
 from rpent_box.client.connecting import ask_health
@@ -124,15 +124,12 @@ def running(
 def room() -> Iterator[BoxPaths]:
     """A box's directories, without anyone who watches over them."""
     runtime_dir = Path(tempfile.mkdtemp(prefix="rb-", dir="/tmp"))
-    paths = BoxPaths.on_host(secrets.token_hex(4), runtime_dir=runtime_dir)
-    folders = (paths.sockets, paths.grants, paths.results)
-    for folder in folders:
-        folder.mkdir(mode=0o700, parents=True)
+    paths = make_bare_box(runtime_dir)
     try:
         yield paths
     finally:
-        for folder in (runtime_dir, *folders):
-            shutil.rmtree(folder, ignore_errors=True)
+        remove_bare_box(paths)
+        shutil.rmtree(runtime_dir, ignore_errors=True)
 
 
 @contextmanager

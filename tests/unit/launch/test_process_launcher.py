@@ -188,6 +188,25 @@ def test_the_working_directory_is_used(box: Box, log: Path, tmp_path: Path) -> N
     assert os.readlink(f"/proc/{running.identifier}/cwd") == str(tmp_path)
 
 
+def test_nothing_is_imported_from_where_the_caller_is(
+    box: Box, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "argparse.py").write_text("raise SystemExit('the wrong argparse')\n")
+    monkeypatch.chdir(tmp_path)
+    running = start(box, log)
+    assert os.readlink(f"/proc/{running.identifier}/cwd") == str(log.parent)
+
+
+def test_a_python_is_found_from_where_the_caller_is(
+    box: Box, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tiny_program(box.id, log=log)
+    monkeypatch.chdir(Path(program.python).parent.parent)
+    relative = msgspec.structs.replace(program, python=f"bin/{Path(program.python).name}")
+    running = ProcessLauncher().start(relative, box)
+    wait_for(lambda: "ready" in running.last_log_lines(), within_s=20, what="the program")
+
+
 def test_a_log_that_cannot_be_written_is_an_output_error(box: Box, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):

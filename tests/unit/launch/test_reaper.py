@@ -48,6 +48,17 @@ def test_a_reaper_survives_what_a_closing_terminal_sends(box: Box) -> None:
     box.close()
 
 
+def test_a_reaper_imports_nothing_from_where_its_owner_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "argparse.py").write_text("raise SystemExit('the wrong argparse')\n")
+    monkeypatch.chdir(tmp_path)
+    with Box.create(tmp_path / "rt") as box:
+        wait_for_reaper(box.id)
+        (pid,) = reapers(box.id)
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
+
+
 def test_a_reaper_imports_neither_the_docker_sdk_nor_numpy() -> None:
     script = (
         "import sys, rpent_box.launch.reaper\n"
