@@ -96,7 +96,8 @@ def _simulator_part() -> Part:
         stdin=subprocess.DEVNULL,
         timeout=TIMEOUT_S,
     )
-    paths = (f"platforms/{SIMULATOR}/tests", "tests/unit/sim")
+    conformance = "tests/conformance/test_platform_conformance.py"
+    paths = (f"platforms/{SIMULATOR}/tests", conformance, "tests/unit/sim")
     return Part(title=f"{SIMULATOR}'s Python", python=python, paths=paths, marks="not gpu")
 
 

@@ -256,7 +256,8 @@ def _start_reaper(paths: BoxPaths) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        cwd="/",  # Python imports from here first: never from wherever the caller happens to be.
+        # Python imports from here first: never from wherever the caller happens to be.
+        cwd=paths.room.parent,
         env=environment,
         start_new_session=True,
         close_fds=True,
