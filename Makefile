@@ -8,7 +8,7 @@ SHELL := /bin/sh
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PIP := flock .venv/.lock $(BIN)/python -m pip --disable-pip-version-check install --quiet
 EPISODE ?= --backend mini-wam --platform libero --suite libero_spatial --task 0
 
 help: ## list these commands
@@ -68,7 +68,8 @@ clean: ## remove environments, caches and build logs; images and runs stay
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One virtual environment for the machine that launches; each mark stands for one set of packages.
-.venv/.host: pyproject.toml platforms/libero/pyproject.toml | .venv/bin/python
+# Of two commands that make it, one waits for the other.
+.venv/.host: pyproject.toml platforms/libero/pyproject.toml | .venv/.made
 	@echo "installing rpent-box into .venv"
 	@$(PIP) --editable '.[host]' --editable platforms/libero </dev/null
 	@touch $@
@@ -86,5 +87,5 @@ clean: ## remove environments, caches and build logs; images and runs stay
 	@$(PIP) --editable '.[host,train]' </dev/null
 	@touch $@
 
-.venv/bin/python:
+.venv/.made:
 	@$(PYTHON) images/base/make_venv.py .venv </dev/null

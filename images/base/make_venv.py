@@ -4,8 +4,10 @@
 
 Debian and Ubuntu leave `venv` out of their Python: it is installed where we may, else the command
 to type is printed. Standard library only, and old syntax, so that an old Python gets an answer too.
+Of two commands that make one, the second waits; the mark `.made` says that it is whole.
 """
 
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -32,7 +34,22 @@ def main():
                 f"next:  sudo apt-get install {package}\n"
             )
             return 1
-    return subprocess.call([sys.executable, "-m", "venv", sys.argv[1]])
+    return make(sys.argv[1])
+
+
+def make(folder):
+    # type: (str) -> int
+    """Make it unless it is whole already; go on where somebody was interrupted."""
+    os.makedirs(folder, exist_ok=True)
+    mark = os.path.join(folder, ".made")
+    with open(os.path.join(folder, ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(mark):
+            return 0
+        code = subprocess.call([sys.executable, "-m", "venv", folder])
+        if code == 0:
+            open(mark, "w").close()
+        return code
 
 
 def install(package):

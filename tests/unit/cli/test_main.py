@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 import sys
 
 import pytest
@@ -63,3 +65,11 @@ def test_ctrl_c_before_a_command_has_begun_shows_no_traceback(
     monkeypatch.setattr(app_module, "app", interrupted)
     assert main() == 130
     assert capsys.readouterr().err == "stopped\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_defect(closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m rpent_box.cli.main version {closed}"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("rpent-box ") == (">&-" not in closed.replace("2>&-", ""))
