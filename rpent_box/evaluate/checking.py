@@ -15,6 +15,7 @@ from rpent_box.plugins import find_backend, find_platform, fitting_backends
 from rpent_box.sim.manifest import Plan
 from rpent_box.sim.planning import check_episodes, check_seed, check_task, find_suite, step_limit
 from rpent_box.sim.platform import PlatformPlugin
+from rpent_box.transport.paths import check_endpoint
 from rpent_box.worker.backend import BackendSpec
 
 
@@ -103,6 +104,7 @@ def _check_borrowed(config: RunConfig) -> None:
         "backend options": config.backend_arguments or None,
     }
     given = [name for name, value in owned_only.items() if value is not None]
+    check_endpoint(config.endpoint or "")
     if given:
         raise UsageError(
             f"--endpoint excludes {', '.join(given)}: the worker at {config.endpoint} runs already",

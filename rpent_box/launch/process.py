@@ -53,12 +53,12 @@ class ProcessLauncher:
         """Start `program` with closed stdin, its output going to its log."""
         self.check(program)
         with open_log(program.log) as log:
-            process = self._spawn(program, box.id, log)
+            process = self._spawn(program, box, log)
         running = ProcessRunning(program, process, box.id)
         box.record(running)
         return running
 
-    def _spawn(self, program: Program, box_id: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _spawn(self, program: Program, box: Box, log: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             process = subprocess.Popen(
                 [_whole(program.python), "-m", program.module, *program.arguments],
@@ -67,7 +67,7 @@ class ProcessLauncher:
                 stderr=subprocess.STDOUT,
                 # Python imports from here first: never from wherever the caller happens to be.
                 cwd=program.root or Path(program.log).absolute().parent,
-                env=self._environment(program, box_id),
+                env=self._environment(program, box),
                 start_new_session=True,
                 close_fds=True,
             )
@@ -81,10 +81,13 @@ class ProcessLauncher:
             os.sched_setaffinity(process.pid, program.cpus)
         return process
 
-    def _environment(self, program: Program, box_id: str) -> dict[str, str]:
+    def _environment(self, program: Program, box: Box) -> dict[str, str]:
+        # What a killed program leaves there goes with the room.
+        scratch = box.paths.room / "tmp"
+        scratch.mkdir(mode=0o700, exist_ok=True)
         kept = {name: text for name, text in self._inherited.items() if name not in _NOT_INHERITED}
-        ours = {**common_environment(program), **_visible_gpus(program)}
-        return {**program.defaults, **kept, **ours, **program.environment, MARK: box_id}
+        ours = {**common_environment(program), **_visible_gpus(program), "TMPDIR": str(scratch)}
+        return {**program.defaults, **kept, **ours, **program.environment, MARK: box.id}
 
 
 def _whole(python: str) -> str:

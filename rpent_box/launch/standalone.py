@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rpent_box.contracts.messages import Health
-from rpent_box.errors import SocketBusy
+from rpent_box.errors import BadOption, SocketBusy
 from rpent_box.launch.box import Box
 from rpent_box.launch.program import Launcher, Running, require_alive
 from rpent_box.launch.worker import wait_ready, worker_program
@@ -92,6 +92,11 @@ def standalone_worker(
 
 def _require_free(listen: str) -> None:
     # Before anything is started: whoever answers there could pass for our worker.
+    if is_ipc(listen):
+        raise BadOption(
+            f"a worker listens at a Unix socket of its own choice, not at {listen}",
+            hint="Leave --listen out, or give tcp://host:port.",
+        )
     host, port = tcp_address(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import TracebackType
 
@@ -26,6 +27,9 @@ from rpent_box.sim.results import (
     row_of,
     utc_now,
 )
+
+SIGNALLED = 128
+"""Exit codes above this are a shell's way to name a signal."""
 
 
 class Started(Struct, frozen=True, kw_only=True):
@@ -137,4 +141,8 @@ def _now() -> str:
 
 
 def _in_words(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped by SIGINT"
+    if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code > SIGNALLED:
+        return f"stopped by {signal.Signals(error.code - SIGNALLED).name}"
     return f"{type(error).__name__}: {error}".rstrip(": ")

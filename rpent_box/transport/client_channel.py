@@ -122,7 +122,8 @@ class ClientChannel:
         except DeadlineExceeded as error:
             raise DeadlineExceeded(
                 f"{type(body).__name__}: no answer from {self.endpoint} within {timeout_s:.1f} s",
-                hint="Ask the worker how it is (healthz), allow more time, or reset it.",
+                hint="It may be busy or frozen: look into its log, allow more time "
+                "(--prediction-timeout), or start it again.",
             ) from error
         finally:
             self._settle(payload.slot, answered=answered)

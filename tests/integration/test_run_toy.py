@@ -223,7 +223,7 @@ def test_an_interrupt_stops_everything_and_keeps_what_was_played(folder):
     with pytest.raises(KeyboardInterrupt):
         run_episodes(toy_config(folder), Recorder(interrupt))
     assert leftovers(folder, *boxes) == []
-    assert read_manifest(only_run(folder)).error == "KeyboardInterrupt"
+    assert read_manifest(only_run(folder)).error == "stopped by SIGINT"
     assert [row.init_state for row in read_results(only_run(folder))] == [0]
 
 

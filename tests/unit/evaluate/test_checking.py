@@ -128,3 +128,9 @@ def test_an_interpreter_means_processes_and_excludes_containers(tmp_path):
     plain = {"python": None, "platform_python": None}
     assert checked(tmp_path, launcher="docker", **plain).launcher == "docker"
     assert checked(tmp_path, launcher="auto", **plain).launcher == "auto"
+
+
+@pytest.mark.parametrize("endpoint", ["", "nonsense", "tcp://host", "http://host:80"])
+def test_what_is_no_endpoint_is_wrong_usage(tmp_path, endpoint):
+    with pytest.raises(UsageError):
+        checked(tmp_path, endpoint=endpoint, python=None, backend=None)

@@ -65,6 +65,17 @@ def test_threads_gpus_and_the_mark_are_in_the_environment(box: Box, log: Path) -
     assert said["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def test_what_a_program_writes_to_its_temporary_folder_goes_with_the_box(
+    tmp_path: Path, log: Path
+) -> None:
+    with Box.create(tmp_path / "rt") as box:
+        running = start(box, log, "--show", "TMPDIR")
+        scratch = Path(running.last_log_lines().splitlines()[0].removeprefix("TMPDIR="))
+        assert scratch.parent == box.paths.room
+        (scratch / "cache").write_text("of a program that was killed")
+    assert not scratch.exists()
+
+
 def test_defaults_give_way_to_what_is_inherited_and_that_to_what_is_asked_for(
     box: Box, log: Path, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 from rpent_box_toy.backend import BACKEND
 
-from rpent_box.errors import SocketBusy
+from rpent_box.errors import BadOption, SocketBusy
 from rpent_box.launch.box import Box
 from rpent_box.launch.program import Program, Running
 from rpent_box.launch.standalone import standalone_worker
@@ -68,3 +68,9 @@ def test_an_address_that_is_not_this_machines_is_refused_too(tmp_path: Path) -> 
 def test_a_free_address_is_no_reason_to_refuse(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="started"):
         serve_at("tcp://127.0.0.1:0", tmp_path)
+
+
+def test_a_unix_socket_is_not_for_the_caller_to_choose(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="of its own choice") as caught:
+        serve_at("ipc:///tmp/mine.sock", tmp_path)
+    assert "tcp://" in caught.value.hint

@@ -102,7 +102,13 @@ def test_an_interrupted_run_is_a_failed_one(tmp_path):
         RunRecord(str(tmp_path), PLAN, STARTED) as record,
     ):
         raise KeyboardInterrupt
-    assert read_manifest(record.run_dir).error == "KeyboardInterrupt"
+    assert read_manifest(record.run_dir).error == "stopped by SIGINT"
+
+
+def test_a_run_that_a_signal_ended_says_which(tmp_path):
+    with pytest.raises(SystemExit), RunRecord(str(tmp_path), PLAN, STARTED) as record:
+        raise SystemExit(143)
+    assert read_manifest(record.run_dir).error == "stopped by SIGTERM"
 
 
 def test_the_machine_is_described():
