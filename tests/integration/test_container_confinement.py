@@ -255,10 +255,16 @@ def test_auto_chooses_containers_and_says_why() -> None:
     assert why.startswith("Docker ")
 
 
-def _system_python_has_what_is_needed() -> bool:
-    script = "import sys, docker, msgspec, posix_ipc"
+def _another_user_can_run_this(uid: int) -> bool:
+    script = "import docker, msgspec, posix_ipc, rpent_box, tiny_owner"
     tried = subprocess.run(
-        ["/usr/bin/python3", "-c", script], env=_environment(), capture_output=True, timeout=60
+        ["/usr/bin/python3", "-c", script],
+        user=uid,
+        group=uid,
+        env=_environment(),
+        cwd="/",
+        capture_output=True,
+        timeout=60,
     )
     return tried.returncode == 0
 
@@ -279,8 +285,8 @@ def _of_user(uid: int, paths: BoxPaths) -> BoxPaths:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_users_containers_run_as_that_user() -> None:
-    if not _system_python_has_what_is_needed():
-        pytest.skip("/usr/bin/python3 cannot import this environment's packages")
+    if not _another_user_can_run_this(12345):
+        pytest.skip("another user's /usr/bin/python3 cannot import this checkout and its packages")
     directory = Path("/tmp") / f"rpent-box-test-{os.getpid()}"
     directory.mkdir()
     os.chown(directory, 12345, 12345)
