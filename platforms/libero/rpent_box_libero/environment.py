@@ -19,6 +19,7 @@ from rpent_box_libero.control import REST, SETTLE_STEPS
 from rpent_box_libero.gate import CameraGate
 from rpent_box_libero.observation import CAMERA_ROLES, observation_from, upright
 from rpent_box_libero.problem import compiled_once
+from rpent_box_libero.sentence import Sentence, sentence_in_name
 from rpent_box_libero.tasks import Task
 
 Raw = Mapping[str, NDArray[Any]]
@@ -32,10 +33,12 @@ class LiberoEnvironment:
     their seed, and give what a new process would give.
     """
 
-    def __init__(self, task: Task, *, image_size: int = 256) -> None:
+    def __init__(self, task: Task, *, image_size: int = 256, sentence: Sentence = "scene") -> None:
         self.task = task
-        self.instruction = task.instruction()
-        """The sentence in the bddl file."""
+        self.instruction = (
+            task.instruction() if sentence == "scene" else sentence_in_name(task.name)
+        )
+        """What the model is told."""
         self.image_size = image_size
         self.gate = CameraGate()
         self._wrapper = _construct(task, self.gate, image_size)

@@ -143,7 +143,9 @@ class LiberoPlatform:
         if self._environment is None or self._environment.task != task:
             self._unload()
             self._init_states = task.init_states()
-            self._environment = LiberoEnvironment(task, image_size=self._options.image_size)
+            self._environment = LiberoEnvironment(
+                task, image_size=self._options.image_size, sentence=self._options.sentence
+            )
         if self._init_states is None:
             raise SimulatorError(f"{task.name} has no initial states")
         return self._environment, self._init_states

@@ -12,6 +12,7 @@ from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
 from rpent_box.sim.platform import Platform, PlatformPlugin
 from rpent_box_libero.observation import CAMERA_ROLES, PROPRIO_SCHEMA
+from rpent_box_libero.sentence import Sentence
 from rpent_box_libero.suites import SUITES
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ class LiberoOptions(Struct, frozen=True, kw_only=True):
     image_size: Annotated[
         int, Meta(description="height and width of each camera in pixels", ge=16, le=1024)
     ] = 256
+    sentence: Annotated[
+        Sentence,
+        Meta(
+            description="what the model is told: the scene's own sentence, or the one in the "
+            "task's name, which LIBERO's demonstrations are labelled with"
+        ),
+    ] = "scene"
 
 
 def platform_meta(options: LiberoOptions) -> PlatformMeta:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from rpent_box.errors import BadOption
+from rpent_box.options import parse_options
+from rpent_box_libero.plugin import LiberoOptions
+from rpent_box_libero.sentence import sentence_in_name
+from rpent_box_libero.suites import SUITES
+
+FIELD = {"libero_spatial", "libero_object", "libero_goal", "libero_10"}
+
+
+def test_a_tasks_name_is_read_without_its_room() -> None:
+    assert sentence_in_name("KITCHEN_SCENE10_close_the_top_drawer_of_the_cabinet") == (
+        "close the top drawer of the cabinet"
+    )
+    assert sentence_in_name("pick_up_the_milk_and_place_it_in_the_basket") == (
+        "pick up the milk and place it in the basket"
+    )
+
+
+def test_the_scenes_own_sentence_is_the_default_and_others_are_refused() -> None:
+    assert LiberoOptions().sentence == "scene"
+    assert parse_options(LiberoOptions, ["--sentence=name"], program="test").sentence == "name"
+    with pytest.raises(BadOption, match="sentence"):
+        parse_options(LiberoOptions, ["--sentence=file"], program="test")
+
+
+@pytest.mark.simulator
+def test_names_are_read_as_the_benchmark_reads_them() -> None:
+    benchmark = pytest.importorskip("libero.libero.benchmark")
+    for suite in SUITES:
+        for task in suite.tasks:
+            expected = benchmark.grab_language_from_filename(f"{task}.bddl")
+            assert sentence_in_name(task) == expected
+
+
+@pytest.mark.simulator
+def test_the_two_sentences_differ_in_25_tasks_of_the_test_suites() -> None:
+    pytest.importorskip("libero.libero")
+    from rpent_box_libero.tasks import find_task
+
+    differing = [
+        task
+        for suite in SUITES
+        if suite.name in FIELD
+        for task in suite.tasks
+        if find_task(suite.name, task).instruction() != sentence_in_name(task)
+    ]
+    assert len(differing) == 25
+
+
+@pytest.mark.simulator
+def test_a_simulator_tells_the_model_the_sentence_that_was_asked_for() -> None:
+    pytest.importorskip("libero.libero")
+    from rpent_box.sim.platform import Scene
+    from rpent_box_libero.platform import LiberoPlatform
+
+    platform = LiberoPlatform.open(LiberoOptions(sentence="name"))
+    try:
+        seen = platform.reset(Scene(suite="libero_spatial", task=1, init_state=0, seed=7))
+    finally:
+        platform.close()
+    assert seen.instruction == (
+        "pick up the black bowl next to the ramekin and place it on the plate"
+    )
