@@ -4,7 +4,8 @@
     RpentBoxError
     ├── UsageError                 wrong words on the command line (exit code 2)
     │   ├── UnknownName            no such backend, platform, suite or task
-    │   └── BadOption              an option's value cannot be used
+    │   ├── BadOption              an option's value cannot be used
+    │   └── BadCheckpoint          files are missing, cut, or belong to another model or suite
     ├── ContractError              two sides do not fit; raised before a robot moves
     │   ├── IncompatibleWorker     control, cameras, proprio or chunk size do not match
     │   ├── BadObservation         an observation is not what the model's meta declares
@@ -71,6 +72,10 @@ class UnknownName(UsageError):
 
 class BadOption(UsageError):
     code = "bad_option"
+
+
+class BadCheckpoint(UsageError):
+    code = "bad_checkpoint"
 
 
 class ContractError(RpentBoxError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -15,13 +16,14 @@ from rpent_box.errors import BadOption, UsageError
 from rpent_box.options import OptionParser, add_options, options_from
 from rpent_box.plugins import backend_names, find_backend
 from rpent_box.transport.paths import BoxPaths, check_endpoint, runtime_dir_of_endpoint
-from rpent_box.worker.backend import BackendSpec
+from rpent_box.worker.backend import BackendSpec, Device
 from rpent_box.worker.config import (
     DEFAULT_DRAIN_S,
     DEFAULT_MAX_WAIT_MS,
     DEFAULT_SESSION_IDLE_S,
     ServiceConfig,
 )
+from rpent_box.worker.needs import needs_of
 
 PROGRAM = "python -m rpent_box.worker.serve"
 
@@ -35,6 +37,7 @@ class WorkerArguments(Struct, frozen=True, kw_only=True):
     endpoint: str
     platform: str
     checkpoint: str | None
+    device: Device
     threads: int
     box: BoxPaths | None
     """The box that grants clients' rings, as this process sees it; None: tensors as raw frames."""
@@ -54,13 +57,16 @@ def parse_arguments(words: Sequence[str]) -> WorkerArguments | str:
     if "--help" in words or "-h" in words:
         return parser.format_help()
     values = parser.parse_args(list(words))
-    _require_fit(spec, values)
+    _require_platform(spec, values.platform)
+    options = options_from(spec.options, vars(values))
+    needs = needs_of(spec, options, checkpoint=values.checkpoint, device=values.device)
     return WorkerArguments(
         spec=spec,
-        options=options_from(spec.options, vars(values)),
+        options=options,
         endpoint=check_endpoint(values.endpoint),
         platform=values.platform,
         checkpoint=values.checkpoint,
+        device=needs.device,
         threads=values.threads,
         box=_paths(values.box, values.view, values.endpoint),
         verbose=values.verbose,
@@ -124,6 +130,11 @@ def _add_own_options(group: argparse._ArgumentGroup) -> None:
         "--platform", required=True, metavar="NAME", help="the platform that the model moves"
     )
     group.add_argument("--checkpoint", metavar="PATH", help="weights (default: built in)")
+    group.add_argument(
+        "--device",
+        choices=typing.get_args(Device),
+        help="where the model computes (default: cuda if it needs a GPU)",
+    )
     group.add_argument("--box", metavar="ID", help="the box that grants the clients' frames")
     group.add_argument(
         "--view",
@@ -180,14 +191,12 @@ def _duration(text: str) -> float:
     return number
 
 
-def _require_fit(spec: BackendSpec, values: argparse.Namespace) -> None:
-    if values.platform not in spec.platforms:
+def _require_platform(spec: BackendSpec, platform: str) -> None:
+    if platform not in spec.platforms:
         raise BadOption(
-            f"{spec.name} has no adapter for the platform {values.platform}",
+            f"{spec.name} has no adapter for the platform {platform}",
             hint=f"It has adapters for: {', '.join(spec.platforms)}. See: rpent-box list",
         )
-    if spec.needs_checkpoint and values.checkpoint is None:
-        raise BadOption(f"{spec.name} has no built-in weights", hint="Give them: --checkpoint PATH")
 
 
 def _paths(box: str | None, view: Literal["host", "container"], endpoint: str) -> BoxPaths | None:

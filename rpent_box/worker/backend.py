@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from rpent_box.contracts.checkpoint import Inspection
 from rpent_box.contracts.messages import EpisodeKey
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Observation
+
+Device: TypeAlias = Literal["cpu", "cuda"]
 
 
 class PredictionInput(Struct, frozen=True, kw_only=True):
@@ -60,6 +64,15 @@ class BatchingBackend(Protocol):
         """Return one chunk per request, in order; equal to `predict` one by one to 1e-5."""
 
 
+@runtime_checkable
+class InstructedBackend(Protocol):
+    """A backend that knows some instructions; any other is slow, or refused."""
+
+    @property
+    def known_instruction(self) -> str:
+        """One that it knows. The worker's first prediction, on a blank scene, is made with it."""
+
+
 class LoadContext(Struct, frozen=True, kw_only=True):
     """What a backend may know about where it runs."""
 
@@ -69,6 +82,8 @@ class LoadContext(Struct, frozen=True, kw_only=True):
     """A folder or file, mounted read-only; None: the backend's built-in weights."""
     threads: int
     """CPU threads that the model may use."""
+    device: Device = "cpu"
+    """Where the model shall compute. `cuda` is the first GPU that this process may see."""
     say: Callable[[str], None]
     """Tell the worker's clients which phase of loading this is."""
 
@@ -95,12 +110,32 @@ class BackendSpec(Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     """Other spellings, besides `_` for `-`."""
     needs_checkpoint: bool = True
+    checkpoint_is: Literal["path", "name"] = "path"
+    """`name`: the checkpoint names what a service has loaded; there is no such file here."""
+    inspect: Callable[[Any, Path, str], Inspection] | None = None
+    """Look at a checkpoint without a model framework: (options, path, platform) → what it is.
+
+    Raises `BadCheckpoint` for what the model could not use: a missing or cut file, statistics that
+    belong elsewhere, a layout of another platform. Called on the host before anything is started,
+    and again by the backend's own `load`.
+    """
     needs_gpu: bool = True
+    variants: tuple[Literal["cpu"], ...] = ()
+    """Image variants besides the default; `cpu` makes `--device cpu` possible."""
     needs_network: bool = False
-    """True only for a backend that speaks to a service of its own."""
+    """True only for a backend that always speaks to a service outside of its container."""
+    borrows: str = ""
+    """The option that names a running service, e.g. `service`. Where it is given, the worker loads
+    nothing: it takes no checkpoint and no GPU, and gets the host's network."""
+    python: str = ""
+    """The Python that the model's packages exist for, e.g. `3.11`; empty: any that we support."""
     memory: str = ""
     """What it takes, e.g. `16 GB of GPU memory`."""
     licence: str = ""
     """Of the code and of the weights."""
+    non_commercial: bool = False
+    """The weights may not be used commercially; `rpent-box list` says so."""
+    proof: str = ""
+    """How far this adapter has been proven, in one sentence, for `rpent-box list`."""
     env_fallbacks: dict[str, str] = {}
     """Environment variable → launcher option (`python`, `root`) that it fills when not given."""

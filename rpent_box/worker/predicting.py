@@ -74,6 +74,10 @@ def _infer(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> list[A
 
 
 def _infer_one(backend: Backend, prediction: Prediction) -> ActionChunk | Fault:
+    # Those before it, or the batch that failed, may have taken all the time that this one had.
+    refusal = _refusal(prediction, time.monotonic())
+    if refusal is not None:
+        return refusal
     try:
         return backend.predict(prediction.input)
     except MODEL_ERRORS as error:

@@ -75,6 +75,7 @@ def _loader(arguments: WorkerArguments) -> Callable[[Say], Backend]:
             platform=arguments.platform,
             checkpoint=arguments.checkpoint,
             threads=arguments.threads,
+            device=arguments.device,
             say=say,
         )
         return arguments.spec.load(arguments.options, context)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import numpy as np
 
 from rpent_box.contracts.checks import check_actions
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import Observation, Vector
-from rpent_box.worker.backend import Backend, PredictionInput
+from rpent_box.worker.backend import Backend, InstructedBackend, PredictionInput
 
 _SESSION = "warm-up"
 _IMAGE_SHAPE = (256, 256, 3)
@@ -33,7 +34,10 @@ def warm_up(backend: Backend, meta: ModelMeta) -> float:
     The session it used is dropped again.
     """
     began = time.monotonic()
-    request = PredictionInput(observation=blank_observation(meta), session=_SESSION)
+    shown = blank_observation(meta)
+    if isinstance(backend, InstructedBackend):
+        shown = msgspec.structs.replace(shown, instruction=backend.known_instruction)
+    request = PredictionInput(observation=shown, session=_SESSION)
     try:
         backend.reset(_SESSION)
         check_actions(backend.predict(request), meta)

@@ -1,101 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same questions to every installed backend, for every platform that it has an adapter for.
 
-Each is asked through a real worker and a real client. A backend that cannot load here is skipped
-with its reason. `RPENT_BOX_CHECKPOINT_<NAME>` gives the weights of one that has none built in.
+Each is asked through a real worker and a real client. A backend whose weights are not here is asked
+through its fake: its own class and adapters around a model that is none, of the module
+`<name>_fake` in tests/support. `RPENT_BOX_CHECKPOINT_<NAME>` gives real weights instead.
 """
 
 import os
-import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from rpent_box_toy.backend import BACKEND as TOY
-from running_service import running, wait_until
+from running_service import wait_until
+from subjects import FAKED, PAIRS, SPECS, key, name_of, seen_by, served
 
 from rpent_box.contracts.checks import check_actions
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.fit import explain_mismatch
-from rpent_box.contracts.messages import EpisodeKey
-from rpent_box.contracts.observation import Observation
 from rpent_box.contracts.spaces import KNOWN_SPACES
 from rpent_box.errors import (
+    BadCheckpoint,
     BadObservation,
     BadOption,
     DeadlineExceeded,
+    SessionGone,
     UnknownName,
 )
-from rpent_box.plugins import backend_names, find_backend, find_platform
-from rpent_box.worker.backend import BatchingBackend, LoadContext, PredictionInput
-from rpent_box.worker.config import ServiceConfig
-from rpent_box.worker.warm_up import blank_observation
+from rpent_box.plugins import find_platform
+from rpent_box.worker.backend import BatchingBackend, PredictionInput
 
-SPECS = {TOY.name: TOY, **{name: find_backend(name) for name in backend_names()}}
-PAIRS = [(name, platform) for name, spec in SPECS.items() for platform in spec.platforms]
 FRAMEWORKS = ("torch", "onnxruntime", "jax", "tensorflow", "transformers")
+OF_FILES = [pair for pair in FAKED if SPECS[pair[0]].inspect is not None]
+IDLE_S = 3.0
+"""Much longer than a busy machine keeps a client from speaking."""
 
 
-class Subject:
-    """One loaded backend behind a worker."""
-
-    def __init__(self, spec, platform, backend, worker):
-        self.spec = spec
-        self.platform = platform
-        self.backend = backend
-        self.worker = worker
-
-    def client(self, **more):
-        return self.worker.client(**more)
-
-
-@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
+@pytest.fixture(scope="module", params=PAIRS, ids=name_of)
 def subject(request):
     with served(*request.param) as subject:
         yield subject
-
-
-@contextmanager
-def served(name, platform):
-    spec = SPECS[name]
-    backend = load(spec, platform)
-    config = ServiceConfig(drain_s=10.0, sweep_s=0.1)
-    with running(backend, spec=spec, config=config) as worker:
-        yield Subject(spec, platform, backend, worker)
-
-
-def load(spec, platform):
-    checkpoint = os.environ.get(f"RPENT_BOX_CHECKPOINT_{spec.name.upper().replace('-', '_')}")
-    if spec.needs_checkpoint and checkpoint is None:
-        pytest.skip(f"{spec.name} has no built-in weights and no checkpoint was given")
-    if spec.needs_gpu and shutil.which("nvidia-smi") is None:
-        pytest.skip(f"{spec.name} needs a GPU")
-    context = LoadContext(platform=platform, checkpoint=checkpoint, threads=1, say=lambda _: None)
-    try:
-        return spec.load(spec.options(), context)
-    except ImportError as error:
-        pytest.skip(f"{spec.name}'s framework is not installed here: {error}")
-
-
-def seen_by(subject, seed=0):
-    """Frames of noise and a robot at rest, at the platform's own size where it is installed."""
-    try:
-        height, width = find_platform(subject.platform).meta.image_size
-    except UnknownName:
-        height, width = 256, 256
-    rng = np.random.default_rng(seed)
-    blank = blank_observation(subject.backend.meta, (height, width, 3))
-    images = {
-        role: rng.integers(0, 256, image.shape, np.uint8) for role, image in blank.images.items()
-    }
-    return Observation(images=images, proprio=blank.proprio, instruction=blank.instruction)
-
-
-def key(chunk, seed=0):
-    return EpisodeKey(seed=seed, suite="conformance", task=0, episode=1, chunk=chunk)
 
 
 def test_its_meta_is_complete(subject):
@@ -107,6 +52,7 @@ def test_its_meta_is_complete(subject):
     assert all(length >= 1 for length in meta.proprio_schema.values())
     assert meta.provenance, "where do the weights come from?"
     assert meta.prediction_timeout_s is None or meta.prediction_timeout_s > 0
+    assert meta.max_batch == 1 or isinstance(subject.backend, BatchingBackend)
 
 
 def test_its_control_is_one_that_it_was_listed_with(subject):
@@ -130,13 +76,32 @@ def test_its_options_all_have_defaults_and_say_what_they_are(subject):
 
 
 def test_its_declaration_imports_no_framework(subject):
-    module = subject.spec.load.__module__
-    code = f"import sys, {module}\nprint(sorted(set({FRAMEWORKS!r}) & set(sys.modules)))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60
-    )
+    code = f"import sys, {subject.spec.load.__module__}\nprint({_frameworks()})"
+    shown = _python(code)
     assert shown.stdout.strip() == "[]", shown.stderr
+
+
+@pytest.mark.parametrize("pair", OF_FILES, ids=name_of)
+def test_what_is_no_checkpoint_is_refused_without_a_framework(pair, tmp_path):
+    name, platform = pair
+    with pytest.raises(BadCheckpoint):
+        SPECS[name].inspect(SPECS[name].options(), tmp_path, platform)
+    with pytest.raises(BadCheckpoint):
+        SPECS[name].inspect(SPECS[name].options(), tmp_path / "nowhere", platform)
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom rpent_box.errors import BadCheckpoint\n"
+        f"from rpent_box.plugins import find_backend\nspec = find_backend({name!r})\n"
+        f"try:\n    spec.inspect(spec.options(), Path({str(tmp_path)!r}), {platform!r})\n"
+        f"except BadCheckpoint:\n    print({_frameworks()})"
+    )
+    shown = _python(code)
+    assert shown.stdout.strip() == "[]", shown.stderr
+
+
+def test_a_checkpoint_of_files_can_be_looked_at(subject):
+    spec = subject.spec
+    needs_files = spec.needs_checkpoint and spec.checkpoint_is == "path"
+    assert spec.inspect is not None or not needs_files
 
 
 def test_a_chunk_is_finite_float32_of_the_promised_shape(subject):
@@ -162,12 +127,7 @@ def test_the_same_moment_of_the_same_episode_gives_the_same_actions(subject):
 
 def test_two_interleaving_clients_get_what_each_would_get_alone(subject):
     a, b = subject.client(), subject.client()
-    alone = []
-    for client, seed in ((a, 10), (b, 20)):
-        client.reset()
-        alone.append(
-            [client.predict(seen_by(subject, seed + n), episode=key(n)).actions for n in range(3)]
-        )
+    alone = [_three_chunks(subject, client, seed) for client, seed in ((a, 10), (b, 20))]
     a.reset()
     b.reset()
     together = [[], []]
@@ -177,25 +137,85 @@ def test_two_interleaving_clients_get_what_each_would_get_alone(subject):
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-5)
 
 
+def test_a_client_that_resets_or_leaves_changes_nothing_for_another(subject):
+    stays, goes = subject.client(), subject.client()
+    alone = _three_chunks(subject, stays, 30)
+    stays.reset()
+    disturbed = []
+    for n, disturb in enumerate((goes.reset, lambda: _three_chunks(subject, goes, 40), goes.close)):
+        disturbed.append(stays.predict(seen_by(subject, 30 + n), episode=key(n)).actions)
+        disturb()
+    np.testing.assert_allclose(disturbed, alone, rtol=0, atol=1e-5)
+
+
+def test_what_it_remembers_is_seen_and_a_reset_forgets_it(subject):
+    client = subject.client()
+    if not client.meta.uses_sessions:
+        pytest.skip(f"{subject.spec.name} remembers nothing")
+    shown, moment = seen_by(subject), key(0)
+    client.reset()
+    first, second = (client.predict(shown, episode=moment).actions for _ in range(2))
+    client.reset()
+    again = client.predict(shown, episode=moment).actions
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=name_of)
+def test_a_client_that_falls_silent_is_forgotten_and_no_other(pair):
+    with served(*pair, session_idle_s=IDLE_S) as subject:
+        silent, busy = subject.client("silent"), subject.client("busy")
+        if not silent.meta.uses_sessions:
+            pytest.skip(f"{subject.spec.name} remembers nothing")
+        for client in (silent, busy):
+            client.reset()
+        silent.predict(seen_by(subject), episode=key(0))
+        chunks = [busy.predict(seen_by(subject, n), episode=key(n)).actions for n in range(2)]
+        dropped = []
+        drop = subject.backend.drop
+        subject.backend.drop = lambda session: (dropped.append(session), drop(session))
+
+        def silent_is_gone():
+            busy.health()  # a word, so that this one is not silent
+            return bool(dropped)
+
+        wait_until(silent_is_gone)
+        assert len(dropped) == 1
+        with pytest.raises(SessionGone):
+            silent.predict(seen_by(subject), episode=key(1))
+        chunks.append(busy.predict(seen_by(subject, 2), episode=key(2)).actions)
+        np.testing.assert_allclose(chunks, _three_chunks(subject, busy, 0), rtol=0, atol=1e-5)
+
+
 def test_it_does_not_write_into_what_it_is_shown(subject):
     seen = seen_by(subject)
-    for image in seen.images.values():
-        image.flags.writeable = False
-    for vector in seen.proprio.values():
-        vector.flags.writeable = False
-    before = {role: image.copy() for role, image in seen.images.items()}
-    subject.client().reset()
-    subject.client().predict(seen, episode=key(0))
-    for role, image in seen.images.items():
-        np.testing.assert_array_equal(image, before[role])
+    for shown in (*seen.images.values(), *seen.proprio.values()):
+        shown.flags.writeable = False
+    request = PredictionInput(observation=seen, session="read-only", episode=key(0))
+    # Not through the worker, which has read-only views of its own. Nobody else asks now.
+    subject.backend.reset(request.session)
+    check_actions(subject.backend.predict(request), subject.backend.meta)
+    subject.backend.drop(request.session)
 
 
 def test_bad_observations_are_refused_and_the_next_good_one_is_not(subject):
     client = subject.client()
     client.reset()
-    for spoil in (_without_a_camera, _with_floats, _with_nan, _without_proprio):
+    for spoil in BAD_IMAGES + (BAD_PROPRIO if client.meta.proprio_schema else ()):
         with pytest.raises(BadObservation):
             client.predict(spoil(seen_by(subject)))
+    check_actions(client.predict(seen_by(subject), episode=key(0)), client.meta)
+
+
+@pytest.mark.parametrize("size", [(240, 320), (96, 48), (64, 64), (1, 1), (512, 512)], ids=str)
+def test_frames_of_any_size_are_served_or_refused_in_words(subject, size):
+    client = subject.client()
+    client.reset()
+    for shown in (seen_by(subject, size=size), _with_one_camera_of(seen_by(subject), size)):
+        try:
+            check_actions(client.predict(shown, episode=key(0)), client.meta)
+        except BadObservation as refused:
+            assert f"{size[0]}" in refused.message  # noqa: PT017 - either outcome is right
     check_actions(client.predict(seen_by(subject), episode=key(0)), client.meta)
 
 
@@ -233,7 +253,7 @@ def test_a_deadline_that_cannot_be_kept_is_an_error_and_no_harm(subject):
     check_actions(patient.predict(seen_by(subject), episode=key(0)), patient.meta)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
+@pytest.mark.parametrize("pair", PAIRS, ids=name_of)
 def test_it_drains_and_closes(pair):
     with served(*pair) as subject:
         client = subject.client()
@@ -246,19 +266,54 @@ def test_it_drains_and_closes(pair):
         subject.backend.close()
 
 
+def _three_chunks(subject, client, seed):
+    client.reset()
+    return [client.predict(seen_by(subject, seed + n), episode=key(n)).actions for n in range(3)]
+
+
+def _frameworks():
+    return f"sorted(set({FRAMEWORKS!r}) & set(sys.modules))"
+
+
+def _python(code):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60
+    )
+
+
+def _with_one_camera_of(seen, size):
+    role = next(iter(seen.images))
+    return replace(seen, images={**seen.images, role: np.full((*size, 3), 90, np.uint8)})
+
+
+def _with_images(change):
+    return lambda seen: replace(
+        seen, images={role: change(image) for role, image in seen.images.items()}
+    )
+
+
+def _with_proprio(change):
+    return lambda seen: replace(
+        seen, proprio={name: change(vector) for name, vector in seen.proprio.items()}
+    )
+
+
 def _without_a_camera(seen):
     return replace(seen, images=dict(list(seen.images.items())[1:]))
 
 
-def _with_floats(seen):
-    return replace(seen, images={role: image / 255 for role, image in seen.images.items()})
-
-
-def _with_nan(seen):
-    return replace(
-        seen, proprio={name: vector * np.float32(np.nan) for name, vector in seen.proprio.items()}
-    )
-
-
-def _without_proprio(seen):
-    return replace(seen, proprio={})
+BAD_IMAGES = (
+    _without_a_camera,
+    _with_images(lambda image: image / 255),
+    _with_images(lambda image: image[:, :, 0]),
+    _with_images(lambda image: np.concatenate([image, image[:, :, :1]], 2)),
+    _with_images(lambda image: image[::-1]),
+    _with_images(lambda image: image[:0]),
+)
+BAD_PROPRIO = (
+    _with_proprio(lambda vector: vector * np.float32(np.nan)),
+    _with_proprio(lambda vector: vector.astype(np.float64)),
+    _with_proprio(lambda vector: vector[:-1]),
+    lambda seen: replace(seen, proprio={}),
+)

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from rpent_box.backends.mini_wam.text import TEXT_ENCODING, TEXT_FEATURES
-from rpent_box.errors import BadOption, IncompatibleWorker
+from rpent_box.errors import BadCheckpoint
 
 WEIGHTS_FILE = "mini_wam.onnx"
 FUTURE_FILE = "mini_wam_future.onnx"
@@ -82,8 +82,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 def read_checkpoint(folder: Path, *, platform: str, name: str) -> Checkpoint:
     """Read and check a checkpoint for `platform`, loading no weights.
 
-    Raises `BadOption` when a file is missing or damaged, or the hashes do not agree, and
-    `IncompatibleWorker` when it was trained for another platform.
+    Raises `BadCheckpoint` when a file is missing or damaged, when the hashes do not agree, or when
+    it was trained for another platform.
     """
     manifest = _read_manifest(folder / MANIFEST_FILE)
     weights, future = folder / WEIGHTS_FILE, folder / FUTURE_FILE
@@ -91,7 +91,7 @@ def read_checkpoint(folder: Path, *, platform: str, name: str) -> Checkpoint:
     _check_weights(future, manifest.future_sha256)
     _check_meaning(folder, manifest)
     if manifest.platform != platform:
-        raise IncompatibleWorker(
+        raise BadCheckpoint(
             f"the checkpoint {folder} was trained for {manifest.platform}, not for {platform}",
             hint=f"Run it with --platform {manifest.platform}, or leave out --checkpoint.",
         )
@@ -102,23 +102,23 @@ def _read_manifest(path: Path) -> Manifest:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError as error:
-        raise BadOption(
+        raise BadCheckpoint(
             f"{path.parent} is no mini-wam checkpoint: it has no {MANIFEST_FILE}",
             hint=f"It wants a folder with {WEIGHTS_FILE}, {FUTURE_FILE} and {MANIFEST_FILE}.",
         ) from error
     except OSError as error:
-        raise BadOption(f"cannot read {path}: {error.strerror}") from error
+        raise BadCheckpoint(f"cannot read {path}: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise BadOption(f"{path} is not a mini-wam manifest: {error}") from error
+        raise BadCheckpoint(f"{path} is not a mini-wam manifest: {error}") from error
 
 
 def _check_weights(weights: Path, wanted: str) -> None:
     try:
         found = hashlib.sha256(weights.read_bytes()).hexdigest()
     except OSError as error:
-        raise BadOption(f"cannot read {weights}: {error.strerror}") from error
+        raise BadCheckpoint(f"cannot read {weights}: {error.strerror}") from error
     if found != wanted:
-        raise BadOption(
+        raise BadCheckpoint(
             f"{weights} has SHA-256 {found}; its manifest was written for {wanted}",
             hint="The file is damaged or belongs to another manifest. Export it again.",
         )
@@ -127,20 +127,20 @@ def _check_weights(weights: Path, wanted: str) -> None:
 def _check_meaning(folder: Path, manifest: Manifest) -> None:
     computed = manifest.statistics.sha256()
     if computed != manifest.statistics_sha256:
-        raise BadOption(
+        raise BadCheckpoint(
             f"the statistics in {folder / MANIFEST_FILE} have SHA-256 {computed}; the manifest "
             f"was written with {manifest.statistics_sha256}",
             hint="The statistics were edited after the export. Export the checkpoint again.",
         )
     if not manifest.statistics.are_usable():
-        raise BadOption(
+        raise BadCheckpoint(
             f"the statistics in {folder / MANIFEST_FILE} cannot normalise {PROPRIO_NUMBERS} "
             "numbers: wanted that many means, and deviations above 0",
             hint="Export the checkpoint again.",
         )
     spoken = (manifest.text_encoding, manifest.text_features)
     if spoken != (TEXT_ENCODING, TEXT_FEATURES):
-        raise BadOption(
+        raise BadCheckpoint(
             f"{folder} reads instructions as {spoken[0]} with {spoken[1]} columns; this version "
             f"writes {TEXT_ENCODING} with {TEXT_FEATURES}",
         )

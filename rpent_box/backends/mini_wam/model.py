@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rpent_box.backends.adapter import adapter_for
 from rpent_box.backends.mini_wam.adapter import ADAPTERS, Adapter
 from rpent_box.backends.mini_wam.adapter.decode import decode_future, decode_value
-from rpent_box.backends.mini_wam.adapter.encode import CAMERA_ROLES, IMAGE_SIZE, PROPRIO_SCHEMA
+from rpent_box.backends.mini_wam.adapter.encode import PROPRIO_SCHEMA
+from rpent_box.backends.mini_wam.checkpoint import read_fitting
 from rpent_box.backends.mini_wam.manifest import (
     STATISTICS_KEY,
     Checkpoint,
     Manifest,
-    read_checkpoint,
 )
 from rpent_box.backends.mini_wam.options import MiniWamOptions
 from rpent_box.backends.mini_wam.session import FUTURE_OUTPUTS, POLICY_OUTPUTS, OnnxSession, Session
@@ -26,7 +27,7 @@ from rpent_box.backends.mini_wam.text import plain
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
-from rpent_box.errors import BadOption, IncompatibleWorker
+from rpent_box.errors import BadCheckpoint, BadOption
 from rpent_box.worker.backend import LoadContext, PredictionInput
 
 MAX_BATCH = 16
@@ -120,21 +121,14 @@ class MiniWam:
 def load(options: MiniWamOptions, context: LoadContext) -> MiniWam:
     """Check the checkpoint and open it in onnxruntime.
 
-    Raises `BadOption` or `IncompatibleWorker` before anything is loaded when the checkpoint is
-    damaged or was made for another platform.
+    Raises `BadOption` for an unknown platform and `BadCheckpoint` for a checkpoint that is damaged
+    or was made for another platform, before anything is loaded.
     """
-    adapter = ADAPTERS.get(context.platform)
-    if adapter is None:
-        raise IncompatibleWorker(
-            f"mini-wam has no adapter for {context.platform}; it has {', '.join(ADAPTERS)}",
-            hint="See which backends fit which platforms: rpent-box list",
-        )
+    adapter = adapter_for(ADAPTERS, context.platform, backend="mini-wam")
     context.say("checking weights")
     folder = BUILT_IN if context.checkpoint is None else Path(context.checkpoint)
     name = "built-in" if context.checkpoint is None else folder.name
-    checkpoint = read_checkpoint(folder, platform=context.platform, name=name)
-    _check_space(checkpoint, adapter)
-    _check_eyes(checkpoint)
+    checkpoint = read_fitting(folder, adapter, platform=context.platform, name=name)
     context.say("opening weights")
     policy = OnnxSession(checkpoint.weights, threads=context.threads)
     _check_statistics(policy, checkpoint.weights, checkpoint.manifest)
@@ -172,33 +166,11 @@ def describe(checkpoint: Checkpoint, adapter: Adapter, *, predicts_future: bool)
     )
 
 
-def _check_space(checkpoint: Checkpoint, adapter: Adapter) -> None:
-    """Refuse weights that act in another space than the platform's adapter."""
-    acts_in = checkpoint.manifest.action_space
-    if acts_in != adapter.space.id:
-        raise IncompatibleWorker(
-            f"the checkpoint {checkpoint.name} acts in {acts_in}; the adapter for "
-            f"{checkpoint.manifest.platform} speaks {adapter.space.id}",
-            hint="Export it again with this version of rpent-box.",
-        )
-
-
-def _check_eyes(checkpoint: Checkpoint) -> None:
-    """Refuse weights that look through other cameras, or at another size, than `encode` gives."""
-    manifest = checkpoint.manifest
-    if (manifest.camera_roles, manifest.image_size) != (CAMERA_ROLES, IMAGE_SIZE):
-        raise BadOption(
-            f"the checkpoint {checkpoint.name} looks through {', '.join(manifest.camera_roles)} at "
-            f"{manifest.image_size} pixels; this version gives {', '.join(CAMERA_ROLES)} at "
-            f"{IMAGE_SIZE}",
-        )
-
-
 def _check_statistics(session: OnnxSession, weights: Path, manifest: Manifest) -> None:
     """Refuse a manifest whose statistics are not the ones that the weights were trained with."""
     trained = session.properties.get(STATISTICS_KEY, "none")
     if trained != manifest.statistics_sha256:
-        raise BadOption(
+        raise BadCheckpoint(
             f"{weights} was trained with statistics {trained}; its manifest holds "
             f"{manifest.statistics_sha256}",
             hint="Export the checkpoint again.",

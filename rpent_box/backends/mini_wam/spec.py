@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rpent_box.backends.mini_wam.options import MiniWamOptions
+from rpent_box.contracts.checkpoint import Inspection
 from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
 from rpent_box.worker.backend import Backend, BackendSpec, LoadContext
 
@@ -14,16 +17,24 @@ def _load(options: MiniWamOptions, context: LoadContext) -> Backend:
     return load(options, context)
 
 
+def _inspect(options: MiniWamOptions, path: Path, platform: str) -> Inspection:
+    from rpent_box.backends.mini_wam.checkpoint import inspect
+
+    return inspect(options, path, platform)
+
+
 BACKEND = BackendSpec(
     name="mini-wam",
     kind="wam",
     summary="a small world action model with built-in weights, for LIBERO, on a CPU",
     options=MiniWamOptions,
     load=_load,
+    inspect=_inspect,
     platforms=("libero",),
     action_spaces=(LIBERO_OSC_DELTA.id,),
     needs_checkpoint=False,
     needs_gpu=False,
     memory="100 MB",
     licence="Apache-2.0, code and weights",
+    proof="trained, tested and scored with its own weights, on one task of LIBERO",
 )

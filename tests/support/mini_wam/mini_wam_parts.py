@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rpent_box.backends.mini_wam.adapter import ADAPTERS
 from rpent_box.backends.mini_wam.manifest import Checkpoint, Manifest, Statistics
 from rpent_box.backends.mini_wam.model import MiniWam
-from rpent_box.backends.mini_wam.session import Arrays
+from rpent_box.backends.mini_wam.session import Arrays, Session
 from rpent_box.contracts.observation import Observation
 from rpent_box.worker.backend import PredictionInput
 
@@ -82,12 +82,12 @@ class FakeSession:
         return {name: answers[name] for name in outputs}
 
 
-def model(session: FakeSession, *, predict_future: bool = False) -> MiniWam:
+def model(session: Session, *, predict_future: bool = False, platform: str = "libero") -> MiniWam:
     checkpoint = Checkpoint(
         name="fake", weights=Path("none"), future=Path("none"), manifest=manifest()
     )
     imagination = session if predict_future else None
-    return MiniWam(session, imagination, checkpoint, ADAPTERS["libero"])
+    return MiniWam(session, imagination, checkpoint, ADAPTERS[platform])
 
 
 def request(shown: Observation) -> PredictionInput:

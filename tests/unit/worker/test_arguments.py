@@ -24,6 +24,7 @@ def test_what_is_not_said_has_its_default():
     assert arguments.options == ToyBackendOptions()
     assert arguments.service == ServiceConfig()
     assert (arguments.box, arguments.checkpoint, arguments.threads) == (None, None, 1)
+    assert arguments.device == "cpu"
 
 
 def test_everything_can_be_said():
@@ -55,6 +56,27 @@ def test_everything_can_be_said():
     assert arguments.checkpoint == "/weights"
     assert arguments.box.lease == Path("/run/rpent-box/lease")
     assert (arguments.threads, arguments.verbose) == (3, True)
+
+
+def test_a_model_is_told_where_to_compute(monkeypatch):
+    from msgspec.structs import replace
+    from rpent_box_toy import backend
+
+    portable = replace(backend.BACKEND, needs_gpu=True, variants=("cpu",))
+    monkeypatch.setattr(backend, "BACKEND", portable)
+    asked = {"cuda": [], "cpu": ["--device=cpu"]}
+    for device, words in asked.items():
+        arguments = parse_arguments([*NEEDED, *words])
+        assert arguments.device == device
+        told = replace(portable, load=lambda _options, context: context.device)
+        assert serve._loader(replace(arguments, spec=told))(print) == device
+
+
+def test_a_device_that_the_model_cannot_use_is_refused():
+    with pytest.raises(BadOption, match="toy computes on the CPU only"):
+        parse_arguments([*NEEDED, "--device=cuda"])
+    with pytest.raises(BadOption, match="invalid choice"):
+        parse_arguments([*NEEDED, "--device=tpu"])
 
 
 def test_a_process_finds_its_box_beside_its_socket():

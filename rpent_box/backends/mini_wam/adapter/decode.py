@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rpent_box.backends.adapter import require_output
 from rpent_box.contracts.observation import Actions, Image
 from rpent_box.errors import BadActions
 
@@ -16,12 +17,11 @@ GRIPPER = 6
 def decode_libero(raw: NDArray[np.float32]) -> Actions:
     """Return float32 [horizon, 7] within [-1, 1] from the network's [horizon, 7].
 
-    Raises `BadActions` for a value that is not finite. That comes first: the sign of a NaN logit
-    would be an open gripper, and clipping would make an infinite push a full one.
+    Raises `BadActions` for another shape, and for a value that is not finite. That comes first: the
+    sign of a NaN logit would be an open gripper, and clipping would make an infinite push a full
+    one.
     """
-    if not np.isfinite(raw).all():
-        row, column = (int(index) for index in np.argwhere(~np.isfinite(raw))[0])
-        raise BadActions(f"mini-wam computed {raw[row, column]} in step {row}, column {column}")
+    require_output(raw, (1, GRIPPER + 1), backend="mini-wam")
     actions = np.clip(raw, -1.0, 1.0)
     actions[:, GRIPPER] = np.where(raw[:, GRIPPER] > 0, 1.0, -1.0)
     return np.ascontiguousarray(actions, np.float32)

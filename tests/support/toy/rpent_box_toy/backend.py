@@ -6,12 +6,15 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from rpent_box.backends.checkpoint_files import find_file, read_json
+from rpent_box.contracts.checkpoint import Inspection
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
 from rpent_box.errors import BadOption
@@ -143,12 +146,20 @@ def load(options: ToyBackendOptions, context: LoadContext) -> Backend:
     return ToyBackend(options)
 
 
+def inspect(options: ToyBackendOptions, path: Path, platform: str) -> Inspection:
+    """A toy's checkpoint is a folder with `toy.json`, which may name its suites."""
+    weights = find_file(path, "toy.json", role="weights")
+    suites = read_json(weights.path, role="weights").get("suites", ())
+    return Inspection(files=(weights,), facts={"noise": str(options.noise)}, suites=tuple(suites))
+
+
 BACKEND = BackendSpec(
     name="toy",
     kind="vla",
     summary="Walks the toy to its goal",
     options=ToyBackendOptions,
     load=load,
+    inspect=inspect,
     platforms=("toy",),
     action_spaces=(CONTROL.action_space,),
     needs_checkpoint=False,

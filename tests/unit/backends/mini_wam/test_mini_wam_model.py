@@ -14,7 +14,7 @@ from rpent_box.backends.mini_wam import BACKEND
 from rpent_box.backends.mini_wam.model import load
 from rpent_box.backends.mini_wam.options import MiniWamOptions
 from rpent_box.contracts.checks import check_actions, check_observation
-from rpent_box.errors import BadActions, BadObservation, BadOption, IncompatibleWorker
+from rpent_box.errors import BadActions, BadObservation, BadOption
 from rpent_box.worker.backend import BatchingBackend, LoadContext, PredictionInput
 
 
@@ -98,7 +98,7 @@ def test_a_frame_of_an_odd_size_is_refused() -> None:
 
 def test_a_platform_without_an_adapter_is_refused_before_anything_is_loaded() -> None:
     context = LoadContext(platform="robotwin", checkpoint=None, threads=1, say=lambda phase: None)
-    with pytest.raises(IncompatibleWorker, match="robotwin"):
+    with pytest.raises(BadOption, match="robotwin"):
         load(MiniWamOptions(), context)
 
 

@@ -26,7 +26,7 @@ from rpent_box.backends.mini_wam.manifest import MANIFEST_FILE, Manifest
 from rpent_box.backends.mini_wam.model import load
 from rpent_box.backends.mini_wam.options import MiniWamOptions
 from rpent_box.backends.mini_wam.rows import Rows
-from rpent_box.errors import BadOption
+from rpent_box.errors import BadCheckpoint, BadOption
 from rpent_box.worker.backend import LoadContext
 
 ROWS = 24
@@ -188,7 +188,7 @@ def test_an_exported_checkpoint_loads_and_other_statistics_do_not(
             msgspec.structs.replace(manifest, statistics=other, statistics_sha256=other.sha256())
         )
     )
-    with pytest.raises(BadOption, match="trained with statistics"):
+    with pytest.raises(BadCheckpoint, match="trained with statistics"):
         load(MiniWamOptions(), context)
 
 
