@@ -34,16 +34,16 @@ format: .venv/.development ## format, and repair what ruff can
 image-base: ## make a base image without any image registry (needs root)
 	@$(PYTHON) images/base/make_base.py $(ARGS) </dev/null
 
-image-%: .venv/.host ## build a model's image, e.g. make image-mini-wam
-	@$(BIN)/rpent-box build --launcher docker $(ARGS) $* </dev/null
+image-%: .venv/.host ## build a model's image, e.g. make image-fast-wam VARIANT=cpu
+	@$(BIN)/rpent-box build --launcher docker $(VARIANT:%=--variant=%) $(ARGS) $* </dev/null
 
 sim-%: .venv/.host ## build a simulator's image, e.g. make sim-libero
 	@$(BIN)/rpent-box build --launcher docker $(ARGS) $* </dev/null
 
-images: .venv/.host ## build every image
+images: .venv/.host ## build every image, in its default variant
 	@$(BIN)/rpent-box build --launcher docker --all $(ARGS) </dev/null
 
-lock: .venv/.host ## resolve the locked requirements anew
+lock: .venv/.host ## resolve the locked requirements anew, e.g. make lock ARGS=fast-wam
 	@$(BIN)/python images/lock.py $(ARGS) </dev/null
 
 bench-transport: .venv/.bench ## round trips, side by side with other ways of moving frames

@@ -24,10 +24,11 @@ from rpent_box.errors import LaunchError
 from rpent_box.launch.build import build_images
 from rpent_box.launch.engine_socket import check_engine, engine_socket
 from rpent_box.launch.environments import build_environment, find_uv
-from rpent_box.launch.recipe import Kind
+from rpent_box.launch.lent_wheels import lend_wheels
+from rpent_box.launch.recipe import Target, find_recipe
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS: tuple[tuple[Kind, str], ...] = (("backend", "mini-wam"), ("platform", "libero"))
+PROGRAMS = (Target("backend", "mini-wam"), Target("platform", "libero"))
 SIMULATOR = "libero"
 TEST_PACKAGES = ("hypothesis", "pytest", "pytest-timeout")
 TIMEOUT_S = 3600
@@ -74,6 +75,7 @@ def _missing_machines() -> tuple[list[str], str]:
     without, marks = [], []
     try:
         check_engine(engine_socket())
+        _lend_wheels(without)
         build_images(PROGRAMS, say=_say, environ=os.environ)
     except LaunchError as error:
         without.append(f"docker tests: {error}")
@@ -84,10 +86,20 @@ def _missing_machines() -> tuple[list[str], str]:
     return without, " and ".join(marks)
 
 
+def _lend_wheels(without: list[str]) -> None:
+    """Give the CPU variants, which their own tests build, the wheels that pip could find here."""
+    variants = [lock.parent.name for lock in ROOT.glob("images/*/requirements-cpu.lock")]
+    for name in sorted(variants):
+        try:
+            lend_wheels([find_recipe("backend", name, "cpu")], os.environ)
+        except LaunchError as error:
+            without.append(f"tests in the CPU image of {name}: {error}")
+
+
 def _simulator_part() -> Part:
     """Make the environments that the process launcher uses; tests run inside the simulator's."""
     pythons = {
-        name: build_environment(kind, name, say=_say, environ=os.environ) for kind, name in PROGRAMS
+        target.name: build_environment(*target, say=_say, environ=os.environ) for target in PROGRAMS
     }
     python = str(pythons[SIMULATOR])
     subprocess.run(

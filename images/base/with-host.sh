@@ -7,6 +7,7 @@ set -eu
 bundle=/run/secrets/ca-bundle
 if [ -s "$bundle" ]; then
     export SSL_CERT_FILE="$bundle" PIP_CERT="$bundle" REQUESTS_CA_BUNDLE="$bundle"
+    export GIT_SSL_CAINFO="$bundle"
 fi
 
 export APT_CONFIG=/run/rpent-box-apt.conf

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import typer
 
-from rpent_box.cli import flags
+from rpent_box.cli import checkpoint, flags
 from rpent_box.cli.build import build
 from rpent_box.cli.doctor import doctor
 from rpent_box.cli.gc import gc
@@ -34,6 +34,7 @@ app = typer.Typer(
 app.command(cls=Command, context_settings=flags.PASS_THROUGH, epilog=RUN_EPILOG)(run)
 app.command(cls=Command, context_settings=SERVE_SETTINGS, add_help_option=False)(serve)
 app.command("list")(list_)
+app.add_typer(checkpoint.app, name="checkpoint")
 app.command()(doctor)
 app.command()(build)
 app.command()(gc)

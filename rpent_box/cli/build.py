@@ -15,6 +15,7 @@ from rpent_box.cli.border import border
 from rpent_box.cli.products import Product, find_targets, make_products
 from rpent_box.cli.progress import speaker
 from rpent_box.launch.choose import choose_launcher
+from rpent_box.launch.recipe import Variant
 
 
 def build(
@@ -25,9 +26,21 @@ def build(
     everything: Annotated[
         bool, typer.Option("--all", help="Everything that there is a recipe for.")
     ] = False,
+    variant: Annotated[
+        Variant,
+        typer.Option(
+            help="Another variant of it: cpu computes without a GPU.",
+            metavar="cpu",
+            show_default="the default one",
+        ),
+    ] = "",
     base: Annotated[
         str | None,
-        typer.Option(help="Base of every image.", metavar="IMAGE", show_default="chosen by itself"),
+        typer.Option(
+            help="Base of each image that is built.",
+            metavar="IMAGE",
+            show_default="the recipe's own, or one made here",
+        ),
     ] = None,
     launcher: flags.Launcher = "auto",
     as_json: flags.AsJson = False,
@@ -37,7 +50,7 @@ def build(
     """Build images, or Python environments for the process launcher. What is built is kept."""
     with border(verbose=verbose, as_json=as_json):
         say = speaker(quiet=quiet)
-        targets = find_targets(names or [], everything=everything)
+        targets = find_targets(names or [], everything=everything, variant=variant)
         chosen, why = choose_launcher(launcher)
         say(f"launcher: {chosen.name} ({why})")
         products = make_products(targets, chosen.name, base=base, say=say, environ=os.environ)
@@ -49,4 +62,5 @@ def build(
 
 
 def _line(product: Product) -> str:
-    return f"{product.kind} {product.name}: {product.image or product.python}\n"
+    variant = f" ({product.variant})" if product.variant else ""
+    return f"{product.kind} {product.name}{variant}: {product.image or product.python}\n"

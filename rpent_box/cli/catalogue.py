@@ -16,6 +16,9 @@ from rpent_box.plugins import find_platform, installed_backends, installed_platf
 from rpent_box.sim.platform import PlatformPlugin, Suite
 from rpent_box.worker.backend import BackendSpec
 
+Fit: TypeAlias = Literal["fits", "no plugin", "no adapter", "other action space"]
+"""`no plugin`: the backend has an adapter for a platform that is not installed."""
+
 Built: TypeAlias = Literal["ready", "stale", "missing", "no engine", "no recipe"]
 """`stale`: made before the checkout changed. `no recipe`: not ours to build."""
 
@@ -36,11 +39,24 @@ class BackendEntry(Struct, frozen=True, kw_only=True):
     summary: str
     platforms: tuple[str, ...]
     """Installed platforms that it has an adapter for and an action space in common with."""
+    adapters: tuple[str, ...]
+    """Every platform that it has an adapter for, installed or not."""
     action_spaces: tuple[str, ...]
     needs_checkpoint: bool
+    checkpoint_is: Literal["path", "name"]
+    """`name`: of what a service of its own has loaded."""
     needs_gpu: bool
+    variants: tuple[Literal["cpu"], ...]
+    """Images besides the default one."""
+    borrows: str
+    """The option that names a running service, which then computes instead."""
+    python: str
     memory: str
     licence: str
+    non_commercial: bool
+    """The weights may not be used commercially."""
+    proof: str
+    """How far its adapters have been proven."""
     prepared: Prepared
 
 
@@ -79,6 +95,8 @@ class PlatformEntry(Struct, frozen=True, kw_only=True):
 class Catalogue(Struct, frozen=True, kw_only=True):
     """Everything that `rpent-box list` knows."""
 
+    matrix: dict[str, dict[str, Fit]]
+    """Backend → platform → whether they go together. Platforms without a plugin come last."""
     backends: tuple[BackendEntry, ...]
     platforms: tuple[PlatformEntry, ...]
 
@@ -109,6 +127,7 @@ def read_catalogue(
     if platform is not None or suite is not None:
         specs = [spec for spec in specs if any(fits(spec, plugin) for plugin in plugins)]
     return Catalogue(
+        matrix=_matrix(specs, plugins, with_unknown=not (platform or suite or space)),
         backends=tuple(_backend_entry(spec, all_plugins, look) for spec in specs),
         platforms=tuple(
             _platform_entry(plugin, all_specs, look, suite=suite, with_tasks=platform is not None)
@@ -120,6 +139,25 @@ def read_catalogue(
 def fits(spec: BackendSpec, plugin: PlatformPlugin) -> bool:
     """Say whether the declarations match; the worker's meta decides at the start of a run."""
     return plugin.name in spec.platforms and bool(_spaces(plugin) & set(spec.action_spaces))
+
+
+def _matrix(
+    specs: Sequence[BackendSpec], plugins: Sequence[PlatformPlugin], *, with_unknown: bool
+) -> dict[str, dict[str, Fit]]:
+    names = [plugin.name for plugin in plugins]
+    if with_unknown:
+        known = {name for spec in specs for name in spec.platforms}
+        names += sorted(known - {plugin.name for plugin in plugins})
+    by_name = {plugin.name: plugin for plugin in plugins}
+    return {spec.name: {name: _fit(spec, name, by_name) for name in names} for spec in specs}
+
+
+def _fit(spec: BackendSpec, platform: str, plugins: dict[str, PlatformPlugin]) -> Fit:
+    if platform not in spec.platforms:
+        return "no adapter"
+    if platform not in plugins:
+        return "no plugin"
+    return "fits" if fits(spec, plugins[platform]) else "other action space"
 
 
 def _spaces(plugin: PlatformPlugin) -> set[str]:
@@ -136,11 +174,18 @@ def _backend_entry(
         kind=spec.kind,
         summary=spec.summary,
         platforms=tuple(fitting),
+        adapters=spec.platforms,
         action_spaces=spec.action_spaces,
         needs_checkpoint=spec.needs_checkpoint,
+        checkpoint_is=spec.checkpoint_is,
         needs_gpu=spec.needs_gpu,
+        variants=spec.variants,
+        borrows=spec.borrows,
+        python=spec.python,
         memory=spec.memory,
         licence=spec.licence,
+        non_commercial=spec.non_commercial,
+        proof=spec.proof,
         prepared=look("backend", spec.name),
     )
 

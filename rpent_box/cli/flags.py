@@ -8,6 +8,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from rpent_box.evaluate.config import LauncherName
+from rpent_box.worker.backend import BackendSpec
+from rpent_box.worker.backend import Device as DeviceName
 
 WORKER = "Worker"
 SIMULATOR = "Simulator"
@@ -64,6 +66,16 @@ Root: TypeAlias = Annotated[
         help="Working directory of the worker, for the process launcher.",
         metavar="PATH",
         show_default="a folder of its own",
+        rich_help_panel=WORKER,
+    ),
+]
+Device: TypeAlias = Annotated[
+    DeviceName | None,
+    typer.Option(
+        "--device",
+        help="Where the model computes; cpu takes a large model's CPU variant, if it has one.",
+        metavar="cpu|cuda",
+        show_default="cuda if the model needs a GPU",
         rich_help_panel=WORKER,
     ),
 ]
@@ -163,3 +175,8 @@ Output: TypeAlias = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+
+
+def default_platform_of(spec: BackendSpec) -> str:
+    """Return the platform that a command means where none is named."""
+    return DEFAULT_PLATFORM if DEFAULT_PLATFORM in spec.platforms else spec.platforms[0]

@@ -13,11 +13,17 @@ from rpent_box.errors import UnknownName, UsageError
 from rpent_box.launch.build import build_images
 from rpent_box.launch.environments import build_environment
 from rpent_box.launch.images import image_name
-from rpent_box.launch.recipe import Kind, find_checkout, find_recipe, recipe_names
+from rpent_box.launch.recipe import (
+    Kind,
+    Target,
+    Variant,
+    find_checkout,
+    find_recipe,
+    recipe_names,
+)
 from rpent_box.plugins import backend_names, find_backend, find_platform, platform_names
 
 Say: TypeAlias = Callable[[str], None]
-Target: TypeAlias = tuple[Kind, str]
 
 
 class Product(Struct, frozen=True, kw_only=True):
@@ -25,24 +31,30 @@ class Product(Struct, frozen=True, kw_only=True):
 
     kind: Kind
     name: str
+    variant: Variant = ""
     image: str | None = None
     python: str | None = None
     """The interpreter of its environment."""
 
 
-def find_targets(names: Sequence[str], *, everything: bool) -> list[Target]:
-    """Return the backends and platforms that are meant, each once.
+def find_targets(names: Sequence[str], *, everything: bool, variant: Variant = "") -> list[Target]:
+    """Return the backends, platforms and services that are meant, each once.
 
-    Raises `UnknownName` for a name that is neither, `UsageError` when nothing is named,
-    `LaunchError` for something that has no recipe here.
+    Raises `UnknownName` for a name that is none of them, `UsageError` when nothing is named,
+    `LaunchError` for something that has no recipe here, or not in this variant.
     """
+    if everything and variant:
+        raise UsageError(
+            "--all builds the default variants, and --variant another",
+            hint=f"Name what shall be built: rpent-box build NAME --variant {variant}",
+        )
     if everything:
         return _all_targets()
     if not names:
         raise UsageError("what shall be built?", hint="Name it, or: rpent-box build --all")
-    targets = [target for name in names for target in _called(name)]
-    for kind, name in targets:
-        find_recipe(kind, name)
+    targets = [target._replace(variant=variant) for name in names for target in _called(name)]
+    for target in targets:
+        find_recipe(*target)
     return list(dict.fromkeys(targets))
 
 
@@ -57,18 +69,15 @@ def make_products(
     """Build what `launcher` needs for `targets`. Raises `LaunchError`."""
     if launcher == "docker":
         build_images(targets, say=say, environ=environ, base=base)
-        return [
-            Product(kind=kind, name=name, image=image_name(kind, name)) for kind, name in targets
-        ]
+        return [Product(**target._asdict(), image=image_name(*target)) for target in targets]
     if base is not None:
         raise UsageError("--base is for images, and this builds environments")
     return [
         Product(
-            kind=kind,
-            name=name,
-            python=str(build_environment(kind, name, say=say, environ=environ)),
+            **target._asdict(),
+            python=str(build_environment(*target, say=say, environ=environ)),
         )
-        for kind, name in targets
+        for target in targets
     ]
 
 
@@ -79,16 +88,23 @@ def _all_targets() -> list[Target]:
             "there is nothing to build from: rpent-box was installed without its repository",
             hint="Run it from a checkout.",
         )
-    kinds: tuple[Kind, ...] = ("backend", "platform")
-    return [(kind, name) for kind in kinds for name in recipe_names(checkout, kind)]
+    backends = backend_names()
+    found = [
+        Target("backend" if name in backends else "service", name)
+        for name in recipe_names(checkout, "backend")
+    ]
+    return found + [Target("platform", name) for name in recipe_names(checkout, "platform")]
 
 
 def _called(name: str) -> list[Target]:
     targets: list[Target] = []
     with suppress(UnknownName):
-        targets.append(("backend", find_backend(name).name))
+        targets.append(Target("backend", find_backend(name).name))
     with suppress(UnknownName):
-        targets.append(("platform", find_platform(name).name))
+        targets.append(Target("platform", find_platform(name).name))
+    checkout = find_checkout()
+    if not targets and checkout is not None and name in recipe_names(checkout, "service"):
+        targets.append(Target("service", name))
     if not targets:
         raise UnknownName(
             f"there is no backend and no platform called {name}",

@@ -53,8 +53,7 @@ class Command(Protocol):
 def render_reference() -> str:
     """Return the whole page."""
     group = cast(Any, typer.main.get_command(app))
-    commands: dict[str, Command] = group.commands
-    return "\n".join([HEAD, *(_command(name, command) for name, command in commands.items())])
+    return "\n".join([HEAD, *(_command(name, command) for name, command in _commands(group))])
 
 
 def main(words: Sequence[str]) -> int:
@@ -68,6 +67,15 @@ def main(words: Sequence[str]) -> int:
         return 0
     sys.stderr.write(f"{path} is not up to date\nnext:  make docs\n")
     return 1
+
+
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Command]]:  # noqa: ANN401
+    """Yield each command with its whole name, `checkpoint inspect`, in the order of the help."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
+        else:
+            yield before + name, command
 
 
 def _command(name: str, command: Command) -> str:

@@ -12,7 +12,7 @@ from rpent_box.cli import flags, run_flags
 from rpent_box.cli.border import border
 from rpent_box.cli.progress import watch
 from rpent_box.cli.show_run import render_summary
-from rpent_box.cli.surroundings import Place, place_of_worker, runtime_dir
+from rpent_box.cli.surroundings import Place, cache_dir, place_of_worker, runtime_dir
 from rpent_box.cli.words import backend_arguments, options_of, platform_arguments
 from rpent_box.errors import UsageError
 from rpent_box.evaluate.config import RunConfig
@@ -28,6 +28,7 @@ def run(
     execute_steps: run_flags.ExecuteSteps = None,
     predict_future: flags.PredictFuture = False,
     prediction_timeout: run_flags.PredictionTimeout = None,
+    device: flags.Device = None,
     cuda_device: flags.CudaDevice = None,
     python: flags.Python = None,
     root: flags.Root = None,
@@ -87,6 +88,7 @@ def run(
             python=place.python,
             root=place.root,
             platform_python=platform_python,
+            device=device,
             cuda_device=cuda_device,
             platform_cuda_device=platform_cuda_device,
             execute_steps=execute_steps,
@@ -103,6 +105,7 @@ def run(
             build_environ=dict(os.environ) if build else None,
             threads=threads,
             runtime_dir=runtime_dir(os.environ),
+            cache_dir=cache_dir(os.environ),
             command=("rpent-box", *sys.argv[1:]),
         )
         _play(config, as_json=as_json, quiet=quiet)

@@ -13,7 +13,7 @@ from rpent_box.cli.backend_help import render_backend_options
 from rpent_box.cli.border import border
 from rpent_box.cli.progress import speaker
 from rpent_box.cli.serving import ServeRequest, announce, serve_until_told, start_worker
-from rpent_box.cli.surroundings import place_of_worker, runtime_dir
+from rpent_box.cli.surroundings import cache_dir, place_of_worker, runtime_dir
 from rpent_box.cli.words import backend_arguments, options_of
 from rpent_box.errors import UsageError
 from rpent_box.plugins import backend_names, find_backend
@@ -49,6 +49,7 @@ def serve(
         ),
     ] = None,
     predict_future: flags.PredictFuture = False,
+    device: flags.Device = None,
     cuda_device: flags.CudaDevice = None,
     python: flags.Python = None,
     root: flags.Root = None,
@@ -82,6 +83,7 @@ def serve(
             platform=_platform(spec, platform),
             checkpoint=checkpoint,
             listen=listen,
+            device=device,
             cuda_device=cuda_device,
             python=place.python,
             root=place.root,
@@ -98,6 +100,7 @@ def serve(
             start_timeout_s=start_timeout,
             output_dir=output,
             runtime_dir=runtime_dir(os.environ),
+            cache_dir=cache_dir(os.environ),
         )
         with start_worker(request, say=speaker(quiet=quiet), environ=os.environ) as worker:
             announce(worker, request, as_json=as_json, quiet=quiet)
@@ -115,7 +118,4 @@ def _find(backend: str | None) -> BackendSpec:
 
 def _platform(spec: BackendSpec, asked: str | None) -> str:
     """Return the platform to load the adapter of. The worker refuses one that it has none for."""
-    if asked is not None:
-        return asked
-    default = flags.DEFAULT_PLATFORM
-    return default if default in spec.platforms else spec.platforms[0]
+    return flags.default_platform_of(spec) if asked is None else asked

@@ -16,14 +16,18 @@ from msgspec import Struct
 from rpent_box.cli.products import make_products
 from rpent_box.errors import BadOption, UsageError
 from rpent_box.evaluate.config import LauncherName
+from rpent_box.launch.checkpoints import checkpoint_of_run
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.environments import require_environment
 from rpent_box.launch.images import image_name
+from rpent_box.launch.recipe import Target
 from rpent_box.launch.standalone import StandaloneWorker, standalone_worker
-from rpent_box.launch.worker import check_files
+from rpent_box.launch.worker import check_files, require_gpu
+from rpent_box.options import parse_options
 from rpent_box.sim.results import utc_now
 from rpent_box.transport.paths import tcp_address
-from rpent_box.worker.backend import BackendSpec
+from rpent_box.worker.backend import BackendSpec, Device
+from rpent_box.worker.needs import Needs, needs_of
 
 WATCH_EVERY_S = 0.5
 """How late a worker's end is noticed at most."""
@@ -37,6 +41,7 @@ class ServeRequest(Struct, frozen=True, kw_only=True):
     checkpoint: str | None
     listen: str | None
     """A tcp address; None: the box's own socket."""
+    device: Device | None
     cuda_device: str | None
     python: str | None
     root: str | None
@@ -47,6 +52,7 @@ class ServeRequest(Struct, frozen=True, kw_only=True):
     start_timeout_s: float
     output_dir: str
     runtime_dir: str | None
+    cache_dir: str | None
 
 
 @contextmanager
@@ -57,18 +63,21 @@ def start_worker(
 
     Raises `UsageError` before anything is started, and what `standalone_worker` raises.
     """
-    check_request(request)
+    needs = check_request(request)
     launcher, why = choose_launcher("process" if request.python else request.launcher)
     say(f"launcher: {launcher.name} ({why})")
-    name = request.spec.name
+    require_gpu(request.spec, needs, launcher)
+    inspect_request(request, say=say)
+    target = Target("backend", request.spec.name, "cpu" if needs.cpu_variant else "")
     if request.build and request.python is None:
-        make_products([("backend", name)], launcher.name, base=None, say=say, environ=environ)
+        make_products([target], launcher.name, base=None, say=say, environ=environ)
     python = request.python or ""
     if launcher.name == "process" and request.python is None:
-        python = str(require_environment("backend", name))
+        python = str(require_environment(*target))
     with standalone_worker(
         request.spec,
         launcher,
+        needs=needs,
         checkpoint=request.checkpoint,
         platform=request.platform,
         options=request.options,
@@ -77,7 +86,7 @@ def start_worker(
         cuda_device=request.cuda_device,
         threads=request.threads or _cores(),
         log=str(_log_folder(request) / "worker.log"),
-        image=image_name("backend", name),
+        image=image_name(*target),
         start_timeout_s=request.start_timeout_s,
         say=lambda phase: say(f"worker: {phase}"),
         listen=request.listen,
@@ -120,16 +129,24 @@ def serve_until_told(worker: StandaloneWorker) -> None:
         sys.stderr.write("stopping: what is queued will be answered\n")
 
 
-def check_request(request: ServeRequest) -> None:
-    """Raise `UsageError` for what can be known to be wrong before anything is started."""
+def check_request(request: ServeRequest) -> Needs:
+    """Return what the worker needs.
+
+    Raises `UsageError` for what can be known to be wrong before anything is started.
+    """
     spec = request.spec
     if request.platform not in spec.platforms:
         raise BadOption(
             f"{spec.name} has no adapter for the platform {request.platform}",
             hint=f"It has adapters for: {', '.join(spec.platforms)}",
         )
-    if spec.needs_checkpoint and request.checkpoint is None:
-        raise BadOption(f"{spec.name} has no built-in weights", hint="Give them: --checkpoint PATH")
+    needs = needs_of(
+        spec,
+        parse_options(spec.options, request.options, program=f"rpent-box serve {spec.name}"),
+        checkpoint=request.checkpoint,
+        device=request.device,
+        cuda_device=request.cuda_device,
+    )
     check_files(spec, request.checkpoint, request.options)
     if request.listen is not None:
         tcp_address(request.listen)
@@ -138,6 +155,23 @@ def check_request(request: ServeRequest) -> None:
             "--python and --root cannot be used with containers: an image brings its own",
             hint="Leave them out, or choose --launcher process.",
         )
+    return needs
+
+
+def inspect_request(request: ServeRequest, *, say: Callable[[str], None]) -> None:
+    """Raise `BadCheckpoint` for a checkpoint that the worker could not use.
+
+    Which suite will be played is not known here.
+    """
+    checkpoint_of_run(
+        request.spec,
+        request.options,
+        request.checkpoint,
+        request.platform,
+        None,
+        say=lambda text: say(f"checkpoint: {text}"),
+        cache=None if request.cache_dir is None else Path(request.cache_dir),
+    )
 
 
 def _log_folder(request: ServeRequest) -> Path:

@@ -5,16 +5,31 @@ from __future__ import annotations
 
 import textwrap
 
-from rpent_box.cli.catalogue import BackendEntry, Catalogue, PlatformEntry, Prepared, SuiteEntry
+from rpent_box.cli.catalogue import (
+    BackendEntry,
+    Catalogue,
+    Fit,
+    PlatformEntry,
+    Prepared,
+    SuiteEntry,
+)
 from rpent_box.cli.tables import render_table
 
 LABEL = 12
 WIDTH = 100
+CELLS: dict[Fit, str] = {
+    "fits": "yes",
+    "no plugin": "adapter",
+    "no adapter": "-",
+    "other action space": "no",
+}
+LEGEND = "  adapter: the backend has one; a plugin of that platform makes it a pair.\n\n"
 
 
 def render_catalogue(catalogue: Catalogue, *, in_detail: bool) -> str:
     """Return one screen: backends, platforms, suites; with tasks when `in_detail`."""
-    parts = ["BACKENDS\n", *(_backend(entry) for entry in catalogue.backends)]
+    parts = [] if in_detail else [_matrix(catalogue)]
+    parts += ["BACKENDS\n", *(_backend(entry) for entry in catalogue.backends)]
     if not catalogue.backends:
         parts.append("  none\n")
     parts.append("\nPLATFORMS\n")
@@ -26,16 +41,78 @@ def render_catalogue(catalogue: Catalogue, *, in_detail: bool) -> str:
     return "".join(parts)
 
 
+def _matrix(catalogue: Catalogue) -> str:
+    """Return which backend plays on which platform, one line each."""
+    rows = catalogue.matrix
+    platforms = list(next(iter(rows.values()), {}))
+    if not platforms:
+        return ""
+    missing = [name not in _installed(catalogue) for name in platforms]
+    heads = ["no plugin" if one else "" for one in missing]
+    lines = [("", *heads, "", "")] if any(missing) else []
+    lines += [
+        (
+            entry.name,
+            *(CELLS[rows[entry.name][platform]] for platform in platforms),
+            _runs_on(entry),
+            "NON-COMMERCIAL" if entry.non_commercial else "",
+        )
+        for entry in catalogue.backends
+    ]
+    table = render_table(("", *platforms, "runs on", "weights"), lines, indent="  ")
+    return f"BACKENDS x PLATFORMS\n{table}\n{LEGEND if any(missing) else ''}"
+
+
+def _installed(catalogue: Catalogue) -> set[str]:
+    return {entry.name for entry in catalogue.platforms}
+
+
+def _runs_on(entry: BackendEntry) -> str:
+    if entry.checkpoint_is == "name":
+        return "service"
+    devices = ["gpu"] if entry.needs_gpu else ["cpu"]
+    devices += [one for one in entry.variants if one not in devices]
+    return ", ".join(devices + ["service"] * bool(entry.borrows))
+
+
+def _device(entry: BackendEntry) -> str:
+    """Return where the model computes."""
+    if entry.checkpoint_is == "name":
+        return "a service computes; the worker itself needs no GPU"
+    text = "a GPU" if entry.needs_gpu else "the CPU"
+    if entry.needs_gpu and "cpu" in entry.variants:
+        text += "; or the CPU, for tests (--device cpu)"
+    if entry.borrows:
+        text += f"; or a service that runs already (--{entry.borrows.replace('_', '-')})"
+    return text
+
+
+def _fitting(entry: BackendEntry) -> str:
+    """Return where it plays, and where it could if the platform were installed."""
+    here = ", ".join(entry.platforms) or "no installed platform"
+    rest = [name for name in entry.adapters if name not in entry.platforms]
+    return f"{here}; has adapters for {', '.join(rest)} too" if rest else here
+
+
+def _head(name: str, summary: str) -> str:
+    first, rest = f"  {name}  ", " " * 4
+    return textwrap.fill(summary, WIDTH, initial_indent=first, subsequent_indent=rest) + "\n"
+
+
 def _backend(entry: BackendEntry) -> str:
-    needs = ["a checkpoint"] * entry.needs_checkpoint + ["a GPU"] * entry.needs_gpu
+    weights = {"path": "a checkpoint", "name": "a service that has loaded a checkpoint"}
+    needs = [weights[entry.checkpoint_is]] * entry.needs_checkpoint
     needs += [entry.memory] * bool(entry.memory)
     kind = {"vla": "vla (vision, language, action)", "wam": "wam (world action model)"}[entry.kind]
-    return f"  {entry.name}  {entry.summary}\n" + _lines(
+    return _head(entry.name, entry.summary) + _lines(
         ("kind", kind),
-        ("fits", ", ".join(entry.platforms) or "no installed platform"),
+        ("fits", _fitting(entry)),
         ("acts in", ", ".join(entry.action_spaces)),
         ("needs", ", ".join(needs) or "nothing more"),
+        ("runs on", _device(entry)),
         ("licence", entry.licence),
+        ("weights", "NON-COMMERCIAL use only" if entry.non_commercial else ""),
+        ("status", entry.proof),
         ("also called", ", ".join(entry.aliases)),
         ("prepared", _prepared(entry.prepared, entry.name)),
     )
@@ -43,7 +120,7 @@ def _backend(entry: BackendEntry) -> str:
 
 def _platform(entry: PlatformEntry, *, in_detail: bool) -> str:
     height, width = entry.image_size
-    text = f"  {entry.name}  {entry.summary}\n" + _lines(
+    text = _head(entry.name, entry.summary) + _lines(
         ("fits", ", ".join(entry.backends) or "no installed backend"),
         ("moves in", ", ".join(entry.action_spaces)),
         ("shows", f"{', '.join(entry.camera_roles)}, {height}x{width}"),

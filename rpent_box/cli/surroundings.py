@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -41,3 +42,15 @@ def place_of_worker(
 def runtime_dir(environ: Mapping[str, str]) -> str | None:
     """Return where boxes have their rooms; None: `/tmp/rpent-box-<uid>`."""
     return environ.get("RPENT_BOX_RUNTIME_DIR") or None
+
+
+def cache_dir(environ: Mapping[str, str]) -> str | None:
+    """Return where this user keeps what can be made again, `~/.cache/rpent-box`.
+
+    None: nowhere, as for a user without a home.
+    """
+    cache, home = environ.get("XDG_CACHE_HOME", ""), environ.get("HOME", "")
+    # The standard for such folders says that a relative one counts for nothing.
+    if Path(cache).is_absolute():
+        return str(Path(cache) / "rpent-box")
+    return str(Path(home) / ".cache" / "rpent-box") if home else None

@@ -17,6 +17,7 @@ from rpent_box.sim.planning import check_episodes, check_seed, check_task, find_
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.transport.paths import check_endpoint
 from rpent_box.worker.backend import BackendSpec
+from rpent_box.worker.needs import Needs, needs_of
 
 
 class Checked(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,8 @@ class Checked(Struct, frozen=True, kw_only=True):
     plugin: PlatformPlugin
     spec: BackendSpec | None
     """None: a borrowed worker whose backend was not named."""
+    needs: Needs | None
+    """None: the worker is borrowed."""
     plan: Plan
     launcher: LauncherName
     fitting: tuple[str, ...]
@@ -40,11 +43,12 @@ def check(config: RunConfig) -> Checked:
     _check_numbers(config)
     parse_options(plugin.options, config.platform_arguments, program=f"--platform {plugin.name}")
     fitting = fitting_backends({control.action_space for control in plugin.meta.controls})
-    spec = _check_worker(config, plugin, fitting)
+    spec, needs = _check_worker(config, plugin, fitting)
     video = config.video or ("all" if config.episodes == 1 else "none")
     return Checked(
         plugin=plugin,
         spec=spec,
+        needs=needs,
         plan=Plan(
             platform=plugin.name,
             suite=suite.name,
@@ -58,6 +62,7 @@ def check(config: RunConfig) -> Checked:
             video=video,
             backend=spec.name if spec is not None else None,
             checkpoint=config.checkpoint,
+            device=needs.device if needs is not None else None,
             endpoint=config.endpoint,
             backend_arguments=config.backend_arguments,
             platform_arguments=config.platform_arguments,
@@ -70,10 +75,10 @@ def check(config: RunConfig) -> Checked:
 
 def _check_worker(
     config: RunConfig, plugin: PlatformPlugin, fitting: tuple[str, ...]
-) -> BackendSpec | None:
+) -> tuple[BackendSpec | None, Needs | None]:
     if config.endpoint is not None:
         _check_borrowed(config)
-        return find_backend(config.backend) if config.backend is not None else None
+        return find_backend(config.backend) if config.backend is not None else None, None
     if config.backend is None:
         raise UsageError(
             "a run needs a backend to start or the endpoint of one that runs",
@@ -87,11 +92,16 @@ def _check_worker(
             hint=f"Backends that fit {plugin.name}: {', '.join(fitting) or 'none installed'}. "
             "See: rpent-box list",
         )
-    if spec.needs_checkpoint and config.checkpoint is None:
-        raise BadOption(f"{spec.name} has no built-in weights", hint="Give them: --checkpoint PATH")
-    parse_options(spec.options, config.backend_arguments, program=f"rpent-box serve {spec.name}")
-    check_files(spec, config.checkpoint, config.backend_arguments)
-    return spec
+    words, program = config.backend_arguments, f"rpent-box serve {spec.name}"
+    needs = needs_of(
+        spec,
+        parse_options(spec.options, words, program=program),
+        checkpoint=config.checkpoint,
+        device=config.device,
+        cuda_device=config.cuda_device,
+    )
+    check_files(spec, config.checkpoint, words)
+    return spec, needs
 
 
 def _check_borrowed(config: RunConfig) -> None:
@@ -99,6 +109,7 @@ def _check_borrowed(config: RunConfig) -> None:
         "--checkpoint": config.checkpoint,
         "--python": config.python,
         "--root": config.root,
+        "--device": config.device,
         "--cuda-device": config.cuda_device,
         "--threads": config.threads,
         "backend options": config.backend_arguments or None,

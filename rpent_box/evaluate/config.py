@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from rpent_box.contracts.control_messages import EpisodePlayed, Progress, Video
+from rpent_box.worker.backend import Device
 
 LauncherName: TypeAlias = Literal["auto", "docker", "process"]
 
@@ -36,6 +37,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     """Working directory of an owned worker, for the process launcher."""
     platform_python: str | None = None
     """Interpreter of the simulator, for the process launcher; None: the platform's environment."""
+    device: Device | None = None
+    """Where an owned worker computes; None: on a GPU if its model needs one."""
     cuda_device: str | None = None
     """GPU of an owned worker, by index or UUID."""
     platform_cuda_device: str | None = None
@@ -67,6 +70,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     """CPU threads of the worker; None: the launcher's choice."""
     runtime_dir: str | None = None
     """Where boxes have their rooms (`Box.create`); None: `/tmp/rpent-box-<uid>`."""
+    cache_dir: str | None = None
+    """Where the hashes of checkpoints' files are remembered; None: nowhere."""
     command: tuple[str, ...] = ()
     """The command line that asked for this run, for `run.json`."""
 
@@ -80,7 +85,7 @@ class RunWatcher(Protocol):
     def on_phase(self, component: str, text: str) -> None:
         """`worker` or `simulator` entered a phase of its start, e.g. `loading`, `ready`.
 
-        `images`: containers' images are being built.
+        `images`: containers' images are being built. `checkpoint`: its files are being hashed.
         """
 
     def on_progress(self, episode: int, progress: Progress) -> None:

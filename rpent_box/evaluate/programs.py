@@ -14,7 +14,7 @@ from rpent_box.evaluate.resources import Resources, build_images_of, find_resour
 from rpent_box.launch.box import Box
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Program
-from rpent_box.launch.recipe import Kind
+from rpent_box.launch.recipe import Target
 from rpent_box.launch.simulator import simulator_program
 from rpent_box.launch.worker import worker_program
 
@@ -37,12 +37,13 @@ class Recipes(Struct, frozen=True, kw_only=True):
 
     def worker_program(self, box: Box, run_dir: Path) -> Program | None:
         """Return the worker to start; None when it is borrowed."""
-        if self.checked.spec is None or self.worker is None:
+        if self.checked.spec is None or self.checked.needs is None or self.worker is None:
             return None
         return worker_program(
             self.checked.spec,
             self.launcher,
             box,
+            needs=self.checked.needs,
             checkpoint=self.config.checkpoint,
             platform=self.checked.plugin.name,
             options=self.config.backend_arguments,
@@ -73,17 +74,23 @@ class Recipes(Struct, frozen=True, kw_only=True):
 
 def gather(config: RunConfig, checked: Checked, launcher: Launcher, watcher: RunWatcher) -> Recipes:
     """Find, or build when asked to, what both programs need. Raises as `find_resources` does."""
-    platform, owned = checked.plugin.name, checked.spec if config.endpoint is None else None
+    platform, owned = Target("platform", checked.plugin.name), _owned_worker(checked)
     if config.build:
-        wanted: list[tuple[Kind, str]] = [("platform", platform)]
-        wanted += [("backend", owned.name)] if owned is not None else []
+        wanted = [platform] if owned is None else [platform, owned]
         build_images_of(wanted, launcher, config, partial(watcher.on_phase, "images"))
     worker = None
     if owned is not None:
         say = partial(watcher.on_phase, "worker")
-        worker = find_resources("backend", owned.name, config.python, launcher, config, say)
+        worker = find_resources(owned, config.python, launcher, config, say)
     say = partial(watcher.on_phase, "simulator")
-    simulator = find_resources("platform", platform, config.platform_python, launcher, config, say)
+    simulator = find_resources(platform, config.platform_python, launcher, config, say)
     return Recipes(
         config=config, checked=checked, launcher=launcher, worker=worker, simulator=simulator
     )
+
+
+def _owned_worker(checked: Checked) -> Target | None:
+    """Return what our worker is started from; None when it is borrowed."""
+    if checked.spec is None or checked.needs is None:
+        return None
+    return Target("backend", checked.spec.name, "cpu" if checked.needs.cpu_variant else "")

@@ -14,7 +14,7 @@ from rpent_box.evaluate.config import RunConfig
 from rpent_box.launch.environments import build_environment, find_environment, require_environment
 from rpent_box.launch.images import image_id, image_name, image_state
 from rpent_box.launch.program import Launcher, Program
-from rpent_box.launch.recipe import Kind
+from rpent_box.launch.recipe import Target
 
 if TYPE_CHECKING:
     from rpent_box.launch.engine import Engine
@@ -35,29 +35,29 @@ class Resources(Struct, frozen=True, kw_only=True):
 
 
 def find_resources(
-    kind: Kind, name: str, given: str | None, launcher: Launcher, config: RunConfig, say: Say
+    target: Target, given: str | None, launcher: Launcher, config: RunConfig, say: Say
 ) -> Resources:
-    """Return the interpreter or the image for `name`; `given` is an interpreter that was chosen.
+    """Return the interpreter or the image for `target`; `given` is an interpreter that was chosen.
 
     Builds a missing environment when `config.build` asks for it, and says when an image is old.
     Raises `EnvironmentMissing` or `ImageMissing` with the command that builds it, and
     `LaunchError` when a build fails.
     """
     if launcher.name == "docker":
-        image = _find_image(kind, name, launcher, say)
+        image = _find_image(target, launcher, say)
         return Resources(python=IN_IMAGE, image=image)
-    python = given or _find_python(kind, name, config, say)
-    return Resources(python=python, image=image_name(kind, name))
+    python = given or _find_python(target, config, say)
+    return Resources(python=python, image=image_name(*target))
 
 
-def _find_python(kind: Kind, name: str, config: RunConfig, say: Say) -> str:
-    if config.build and find_environment(kind, name) is None:
-        return str(build_environment(kind, name, say=say, environ=_environ(config)))
-    return str(require_environment(kind, name))
+def _find_python(target: Target, config: RunConfig, say: Say) -> str:
+    if config.build and find_environment(*target) is None:
+        return str(build_environment(*target, say=say, environ=_environ(config)))
+    return str(require_environment(*target))
 
 
 def build_images_of(
-    wanted: Sequence[tuple[Kind, str]], launcher: Launcher, config: RunConfig, say: Say
+    wanted: Sequence[Target], launcher: Launcher, config: RunConfig, say: Say
 ) -> None:
     """Build those images of `wanted` that are missing or old, side by side.
 
@@ -66,7 +66,7 @@ def build_images_of(
     engine = _engine(launcher)
     if engine is None:
         return
-    unready = [(kind, name) for kind, name in wanted if image_state(engine, kind, name) != "ready"]
+    unready = [target for target in wanted if image_state(engine, *target) != "ready"]
     if unready:
         # Late: builds are rare, and what they need is not.
         from rpent_box.launch.build import build_images
@@ -74,14 +74,14 @@ def build_images_of(
         build_images(unready, say=say, environ=_environ(config))
 
 
-def _find_image(kind: Kind, name: str, launcher: Launcher, say: Say) -> str:
-    image = image_name(kind, name)
+def _find_image(target: Target, launcher: Launcher, say: Say) -> str:
+    image = image_name(*target)
     engine = _engine(launcher)
-    state = "ready" if engine is None else image_state(engine, kind, name)
+    state = "ready" if engine is None else image_state(engine, *target)
     if state == "missing":
         raise ImageMissing(
             f"the image {image} is not built",
-            hint=f"Build it: rpent-box build {name}. Without containers: --launcher process",
+            hint=f"Build it: {target.command}. Without containers: --launcher process",
         )
     if state == "stale":
         say("the image is older than this checkout: --build makes it anew")
@@ -89,11 +89,16 @@ def _find_image(kind: Kind, name: str, launcher: Launcher, say: Say) -> str:
 
 
 def image_ids(launcher: Launcher, programs: list[Program]) -> dict[str, str]:
-    """Return role → image id of what ran in containers; empty for processes."""
+    """Return role → `NAME sha256:…`, the image and its id, of what ran in containers.
+
+    Empty for processes.
+    """
     engine = _engine(launcher)
     if engine is None:
         return {}
-    return {program.role: image_id(engine, program.image) for program in programs}
+    return {
+        program.role: f"{program.image} {image_id(engine, program.image)}" for program in programs
+    }
 
 
 def _engine(launcher: Launcher) -> Engine | None:

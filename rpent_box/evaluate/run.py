@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control_messages import (
     ConnectWorker,
     PlayEpisode,
@@ -22,10 +24,12 @@ from rpent_box.evaluate.resources import image_ids
 from rpent_box.evaluate.starting import Programs, wait_both
 from rpent_box.evaluate.summary import RunSummary, figures, video_paths
 from rpent_box.launch.box import Box
+from rpent_box.launch.checkpoints import checkpoint_of_run
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher
 from rpent_box.launch.simulator import simulator_output_dir
+from rpent_box.launch.worker import require_gpu
 from rpent_box.sim.client import SimClient
 from rpent_box.sim.manifest import SimulatorFacts, WorkerFacts
 from rpent_box.sim.record import RunRecord, Started
@@ -48,9 +52,14 @@ def run_episodes(config: RunConfig, watcher: RunWatcher) -> RunSummary:
     checked = check(config)
     launcher, why = choose_launcher(checked.launcher)
     watcher.on_launcher(launcher.name, why)
+    # Before gigabytes are hashed, and before anything is built.
+    if checked.spec is not None and checked.needs is not None:
+        require_gpu(checked.spec, checked.needs, launcher)
+    checkpoint = _inspect(config, checked, watcher)
     recipes = gather(config, checked, launcher, watcher)
     started = Started(launcher=launcher.name, why=why, command=config.command)
     with RunRecord(config.output_dir, checked.plan, started) as record:
+        record.note(checkpoint=checkpoint)
         try:
             return _Run(config, checked, launcher, recipes, record, watcher, began).play(why)
         except RpentBoxError as error:
@@ -172,6 +181,24 @@ class _Run(Struct, frozen=True):
             videos=video_paths(record.run_dir, record.rows),
             **asdict(figures(record.rows)),
         )
+
+
+def _inspect(config: RunConfig, checked: Checked, watcher: RunWatcher) -> CheckpointManifest | None:
+    """Return which files will decide the actions. Raises `BadCheckpoint`."""
+    if checked.spec is None:
+        return None
+    manifest = checkpoint_of_run(
+        checked.spec,
+        config.backend_arguments,
+        config.checkpoint,
+        checked.plan.platform,
+        checked.plan.suite,
+        say=partial(watcher.on_phase, "checkpoint"),
+        cache=None if config.cache_dir is None else Path(config.cache_dir),
+    )
+    if manifest is not None:
+        watcher.on_phase("checkpoint", "ready")
+    return manifest
 
 
 def _say_what_is_kept(error: RpentBoxError, record: RunRecord) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which base image to build on: one made here, the official one, or one to be made now."""
+"""Which base image to build on: one made here, the recipe's own, or one to be made now."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ MAKE_TIMEOUT_S = 1200.0
 PULL_TIMEOUT_S = 300.0
 ASK_S = 30.0
 _DEFAULT = re.compile(r"(?m)^ARG BASE=(\S+)$")
+_LIKE_MADE_HERE = re.compile(r"python:3\.11[.\d]*(-slim)?-bookworm(@\S+)?")
+"""What `MADE_HERE` can stand in for: the same suite and the same Python."""
 
 
 class Bases(Protocol):
@@ -38,42 +40,52 @@ class Bases(Protocol):
 def choose_base(
     docker: str,
     checkout: Path,
+    default: str,
     *,
-    asked: str | None,
     environ: Mapping[str, str],
     say: Callable[[str], None],
 ) -> str:
-    """Return a base image that is present, or that the engine can pull. Raises `LaunchError`."""
-    official = official_base(checkout)
-    return decide(asked, official, _MachineBases(docker, checkout, environ, say))
+    """Return a base image that is present, or that the engine can pull. Raises `LaunchError`.
+
+    `default` is what the recipe names.
+    """
+    return decide(default, _MachineBases(docker, checkout, environ, say))
 
 
-def decide(asked: str | None, official: str, bases: Bases) -> str:
-    """Return what to build on: what was asked for, made here before, official, or made now."""
-    if asked:
-        return asked
-    if bases.is_present(MADE_HERE):
+def decide(default: str, bases: Bases) -> str:
+    """Return what to build on: made here before, the recipe's own, or made now.
+
+    A base made here has one suite and one Python: a recipe that asks for others gets its own.
+    """
+    can_stand_in = _LIKE_MADE_HERE.fullmatch(default) is not None
+    if can_stand_in and bases.is_present(MADE_HERE):
         return MADE_HERE
-    if bases.is_present(official):
-        return official
-    refused = bases.pull(official)
+    if bases.is_present(default):
+        return default
+    refused = bases.pull(default)
     if not refused:
-        return official
+        return default
+    if not can_stand_in:
+        raise LaunchError(
+            f"the base image {default} could not be pulled ({refused}), and {MADE_HERE}, which is "
+            "made without a registry, has another system or Python",
+            hint="Give a base that is here and has what that one has: --base IMAGE",
+        )
     if bases.can_make():
         bases.make()
         return MADE_HERE
     raise LaunchError(
-        f"there is no base image to build on: {official} could not be pulled ({refused}), and "
+        f"there is no base image to build on: {default} could not be pulled ({refused}), and "
         "making one from this machine's package mirror needs root",
         hint="Make it: sudo python3 images/base/make_base.py",
     )
 
 
-def official_base(checkout: Path) -> str:
-    """Return the default that the recipes name, a tag with its digest."""
-    found = _DEFAULT.search((checkout / "Dockerfile.sim").read_text())
+def default_base(dockerfile: Path) -> str:
+    """Return the base that `dockerfile` names, a tag with its digest. Raises `LaunchError`."""
+    found = _DEFAULT.search(dockerfile.read_text())
     if found is None:
-        raise LaunchError("Dockerfile.sim names no default base: ARG BASE=IMAGE is missing")
+        raise LaunchError(f"{dockerfile} names no default base: ARG BASE=IMAGE is missing")
     return found.group(1)
 
 

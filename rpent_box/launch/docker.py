@@ -25,7 +25,7 @@ from rpent_box.launch.containers import (
 )
 from rpent_box.launch.engine import Engine, translated
 from rpent_box.launch.follow import LogFollower
-from rpent_box.launch.gpus import ALL_GPUS, check_gpus
+from rpent_box.launch.gpus import ALL_GPUS, check_gpus, is_a_gpu_here
 from rpent_box.launch.logs import last_lines
 from rpent_box.launch.program import ExitStatus, Program, Running, status_from_code
 from rpent_box.launch.records import ProgramRecord
@@ -59,6 +59,10 @@ class DockerLauncher:
         """Raise `ImageMissing` without its image, `LaunchError` without its GPU."""
         self.engine.require_image(program)
         check_gpus(program.gpus)
+
+    def sees_gpus(self) -> bool:
+        """Say whether the engine may have a GPU to give: it says so, or this machine shows one."""
+        return self.engine.has_nvidia_runtime or is_a_gpu_here()
 
     def start(self, program: Program, box: Box) -> Running:
         """Create and start a container, and copy what it says into the program's log."""

@@ -14,6 +14,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from rpent_box.errors import EngineMissing, ImageMissing, LaunchError
 from rpent_box.launch.engine_socket import WITHOUT, check_engine, engine_socket
 from rpent_box.launch.program import Program
+from rpent_box.launch.recipe import build_command
 
 OLDEST_API = (1, 41)
 OLDEST_NAME = "20.10"
@@ -31,7 +32,9 @@ class Engine:
             version = client.version()
             self.version: str = version["Version"]
             self._require_api(str(version["ApiVersion"]))
-            options = [str(option) for option in client.info().get("SecurityOptions") or ()]
+            info = client.info()
+        options = [str(option) for option in info.get("SecurityOptions") or ()]
+        self.has_nvidia_runtime = "nvidia" in (info.get("Runtimes") or {})
         self.rootless = any("name=rootless" in option for option in options)
         self.remaps_users = any("name=userns" in option for option in options)
         self.selinux = any("name=selinux" in option for option in options)
@@ -55,7 +58,7 @@ class Engine:
             except ImageNotFound as error:
                 raise ImageMissing(
                     f"the image {program.image} of the {program.role} {program.name} is not built",
-                    hint=f"Build it: rpent-box build {program.name}. {WITHOUT}",
+                    hint=f"Build it: {build_command(program.name, program.variant)}. {WITHOUT}",
                 ) from error
 
     def _require_api(self, text: str) -> None:

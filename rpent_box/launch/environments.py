@@ -19,42 +19,54 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rpent_box.errors import EnvironmentMissing, LaunchError
+from rpent_box.errors import EnvironmentMissing, LaunchError, UnknownName
 from rpent_box.launch.commands import Command, run_all
 from rpent_box.launch.host_settings import certificate_bundle, read_indexes
-from rpent_box.launch.recipe import Kind, Recipe, find_checkout, find_recipe
+from rpent_box.launch.recipe import (
+    Kind,
+    Recipe,
+    Variant,
+    build_command,
+    find_checkout,
+    find_recipe,
+)
 from rpent_box.launch.system_packages import install_system_packages
-from rpent_box.plugins import find_platform
+from rpent_box.plugins import find_backend, find_platform
 
 MARKER = ".rpent-box-ready"
 BUILD_TIMEOUT_S = 3600.0
 LOCK_POLL_S = 0.5
+LOCKED_PYTHON = "3.11"
+"""What a lock for a single Python is resolved for, where its backend names none."""
 
 
-def find_environment(kind: Kind, name: str) -> Path | None:
+def find_environment(kind: Kind, name: str, variant: Variant = "") -> Path | None:
     """Return the interpreter of the environment of `name`, or None when it is not built."""
     if find_checkout() is None:
         return None
-    path = environment_path(kind, name)
-    return interpreter(path) if _is_ready(path, find_recipe(kind, name)) else None
+    path = environment_path(kind, name, variant)
+    return interpreter(path) if _is_ready(path, find_recipe(kind, name, variant)) else None
 
 
-def require_environment(kind: Kind, name: str) -> Path:
+def require_environment(kind: Kind, name: str, variant: Variant = "") -> Path:
     """Return the interpreter of the environment of `name`. Raises `EnvironmentMissing`."""
-    python = find_environment(kind, name)
+    python = find_environment(kind, name, variant)
     if python is None:
         raise EnvironmentMissing(
-            f"the Python environment of {name} is not built",
-            hint=f"Build it: rpent-box build {name} --launcher process",
+            f"the Python environment of {name}{variant and f' ({variant})'} is not built",
+            hint=f"Build it: {build_command(name, variant)} --launcher process",
         )
     return python
 
 
-def environment_path(kind: Kind, name: str) -> Path:
+def environment_path(kind: Kind, name: str, variant: Variant = "") -> Path:
     """Return the folder of the environment of `name`, built or not. Raises `LaunchError`."""
-    recipe = find_recipe(kind, name)
+    recipe = find_recipe(kind, name, variant)
     digest = hashlib.sha256(recipe.lock.read_bytes() + python_version(recipe).encode())
-    return environments_root(recipe.checkout) / f"{name}-{digest.hexdigest()[:12]}"
+    if recipe.sources:
+        digest.update(recipe.sources_lock.read_bytes())
+    folder = f"{name}{variant and f'-{variant}'}-{digest.hexdigest()[:12]}"
+    return environments_root(recipe.checkout) / folder
 
 
 def environments_root(checkout: Path) -> Path:
@@ -70,22 +82,39 @@ def interpreter(environment: Path) -> Path:
 
 
 def python_version(recipe: Recipe) -> str:
-    """Return the version that the environment needs: a simulator's own, else this Python's."""
+    """Return the version that the environment needs: the simulator's or model's own, if any."""
     if recipe.kind == "platform":
         return find_platform(recipe.name).python
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
+    return _declared_python(recipe.name) or (
+        LOCKED_PYTHON
+        if recipe.is_for_one_python
+        else f"{sys.version_info.major}.{sys.version_info.minor}"
+    )
+
+
+def _declared_python(name: str) -> str:
+    try:
+        return find_backend(name).python
+    except UnknownName:
+        # A service has no backend of its own.
+        return ""
 
 
 def build_environment(
-    kind: Kind, name: str, *, say: Callable[[str], None], environ: Mapping[str, str]
+    kind: Kind,
+    name: str,
+    variant: Variant = "",
+    *,
+    say: Callable[[str], None],
+    environ: Mapping[str, str],
 ) -> Path:
     """Build the environment of `name` where needed, and return its interpreter.
 
     `environ` is the caller's environment: proxies and package indexes are read from it. Raises
     `EnvironmentMissing` with the one command to type where we may not, else `LaunchError`.
     """
-    recipe = find_recipe(kind, name)
-    path = environment_path(kind, name)
+    recipe = find_recipe(kind, name, variant)
+    path = environment_path(kind, name, variant)
     log = path.with_suffix(".log")
     path.parent.mkdir(parents=True, exist_ok=True)
     with _only_builder(path, say):
@@ -106,10 +135,13 @@ def _build(
     environment = _build_environ(environ)
     if not interpreter(path).exists():
         _make_venv(recipe, path, uv, environment)
-    for what, words in _installs(recipe):
+    install = (uv, "pip", "install", f"--python={interpreter(path)}")
+    steps = [*_sources(recipe, path)]
+    steps += [(what, (*install, *words)) for what, words in _installs(recipe, path)]
+    for what, words in steps:
         command = Command(
-            what=f"the environment of {recipe.name}: {what}",
-            words=(uv, "pip", "install", f"--python={interpreter(path)}", *words),
+            what=f"the environment of {path.name}: {what}",
+            words=words,
             log=log,
             environment=environment,
             cwd=recipe.checkout,
@@ -120,8 +152,28 @@ def _build(
     marker.with_suffix(".new").replace(marker)
 
 
-def _installs(recipe: Recipe) -> Iterator[tuple[str, list[str]]]:
-    yield "locked packages", ["--require-hashes", "--compile-bytecode", f"-r={recipe.lock}"]
+def _sources(recipe: Recipe, path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Return what gets the source trees that are not there yet, each whole or not at all."""
+    lent = recipe.checkout / "images" / "sources"
+    for name in recipe.sources:
+        folder = _source(path, name)
+        if not folder.exists():
+            where = (f"--lock={recipe.sources_lock}", f"--given={lent}")
+            words = (sys.executable, str(recipe.get_source), name, str(folder), *where)
+            yield f"getting the source {name}", words
+
+
+def _source(path: Path, name: str) -> Path:
+    return path / "sources" / name
+
+
+def _installs(recipe: Recipe, path: Path) -> Iterator[tuple[str, list[str]]]:
+    # The lock is the full resolution, and may have overridden what a package asks for.
+    hashed = ["--require-hashes", "--no-deps", "--compile-bytecode"]
+    lent = [f"--find-links={recipe.checkout / 'images' / 'wheels'}"] if recipe.variant else []
+    yield "locked packages", [*hashed, *lent, f"-r={recipe.lock}"]
+    for name in recipe.sources:
+        yield f"the source {name}", ["--no-deps", f"--editable={_source(path, name)}"]
     projects = [recipe.checkout, *([recipe.project] if recipe.project else [])]
     editable = [f"--editable={project}" for project in projects]
     yield "rpent-box", ["--no-deps", f"--build-constraints={recipe.tools_lock}", *editable]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -14,6 +15,8 @@ ALL_GPUS = ("all",)
 
 _QUERY = ("nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader")
 _TIMEOUT_S = 20.0
+_DEVICE_FILES = ("nvidia*", "nvhost*", "dxg")
+"""Of NVIDIA's driver, of its small boards, of Windows' subsystem."""
 
 
 class Gpu(Struct, frozen=True, kw_only=True):
@@ -34,6 +37,11 @@ def installed_gpus() -> tuple[Gpu, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return parse_gpus(answer.stdout.decode(errors="replace"))
+
+
+def is_a_gpu_here(devices: Path = Path("/dev")) -> bool:
+    """Say whether anything shows a GPU: the driver's device files, or nvidia-smi."""
+    return any(any(devices.glob(name)) for name in _DEVICE_FILES) or bool(installed_gpus())
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:

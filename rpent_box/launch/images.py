@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from rpent_box.launch.recipe import Kind, find_checkout, find_recipe
+from rpent_box.launch.recipe import Kind, Variant, find_checkout, find_recipe
 from rpent_box.version import __version__
 
 if TYPE_CHECKING:
@@ -18,23 +18,28 @@ INPUTS_LABEL = "rpent-box.inputs"
 """`Recipe.inputs()` of what the image was made from."""
 
 
-def image_name(kind: Kind, name: str) -> str:
-    """Return the image of a backend or platform, e.g. `rpent-box/mini-wam:0.1.0`."""
-    return f"rpent-box/{name if kind == 'backend' else f'sim-{name}'}:{__version__}"
+def image_name(kind: Kind, name: str, variant: Variant = "") -> str:
+    """Return the image of a backend or platform, e.g. `rpent-box/mini-wam:0.1.0`.
+
+    A variant is part of the tag: `rpent-box/NAME:0.1.0-cpu`.
+    """
+    repository = f"sim-{name}" if kind == "platform" else name
+    return f"rpent-box/{repository}:{__version__}{variant and f'-{variant}'}"
 
 
-def image_state(engine: Engine, kind: Kind, name: str) -> ImageState:
+def image_state(engine: Engine, kind: Kind, name: str, variant: Variant = "") -> ImageState:
     """Say whether the image is there and made from this checkout as it is.
 
     An installed wheel has no checkout to compare with: then an image that is there is `ready`.
     Raises `EngineMissing`.
     """
-    labels = _labels(engine, image_name(kind, name))
+    labels = _labels(engine, image_name(kind, name, variant))
     if labels is None:
         return "missing"
     if find_checkout() is None:
         return "ready"
-    return "ready" if labels.get(INPUTS_LABEL) == find_recipe(kind, name).inputs() else "stale"
+    inputs = find_recipe(kind, name, variant).inputs()
+    return "ready" if labels.get(INPUTS_LABEL) == inputs else "stale"
 
 
 def image_id(engine: Engine, image: str) -> str:

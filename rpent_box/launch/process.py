@@ -12,10 +12,11 @@ from typing import IO, Literal
 
 from rpent_box.errors import EnvironmentMissing, LaunchError
 from rpent_box.launch.box import Box
-from rpent_box.launch.gpus import ALL_GPUS, check_gpus
+from rpent_box.launch.gpus import ALL_GPUS, check_gpus, is_a_gpu_here
 from rpent_box.launch.logs import last_lines, open_log
 from rpent_box.launch.marked import MARK, end_processes, marked_processes, start_ticks
 from rpent_box.launch.program import ExitStatus, Program, Running, status_from_code
+from rpent_box.launch.recipe import build_command
 from rpent_box.launch.records import ProgramRecord
 from rpent_box.launch.settings import common_environment
 
@@ -38,7 +39,7 @@ class ProcessLauncher:
         if shutil.which(program.python) is None:
             raise EnvironmentMissing(
                 f"there is no Python at {program.python} for the {program.role} {program.name}",
-                hint=f"Make it: rpent-box build {program.name} --launcher process",
+                hint=f"Make it: {build_command(program.name, program.variant)} --launcher process",
             )
         if program.root is not None and not Path(program.root).is_dir():
             raise LaunchError(
@@ -48,6 +49,10 @@ class ProcessLauncher:
             )
         check_gpus(program.gpus)
         _check_cpus(program)
+
+    def sees_gpus(self) -> bool:
+        """Say whether this machine shows a GPU."""
+        return is_a_gpu_here()
 
     def start(self, program: Program, box: Box) -> Running:
         """Start `program` with closed stdin, its output going to its log."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from msgspec import Struct
 
 from rpent_box.errors import ProgramDied
+from rpent_box.launch.recipe import Variant
 
 if TYPE_CHECKING:
     from rpent_box.launch.box import Box
@@ -37,6 +38,8 @@ class Program(Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...]
     image: str
     """For the docker launcher."""
+    variant: Variant = ""
+    """Of the image or the environment, for the command that builds it."""
     python: str
     """The interpreter, for the process launcher."""
     root: str | None
@@ -112,6 +115,9 @@ class Launcher(Protocol):
 
     def check(self, program: Program) -> None:
         """Raise `ImageMissing`, `EnvironmentMissing` or `LaunchError` if it cannot be started."""
+
+    def sees_gpus(self) -> bool:
+        """Return False when it is known that its programs would see no NVIDIA GPU."""
 
     def start(self, program: Program, box: Box) -> Running:
         """Start `program`, note it in `box`'s records, and return at once.

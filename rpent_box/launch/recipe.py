@@ -6,17 +6,34 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 import rpent_box
 from rpent_box.errors import LaunchError
 
-Kind: TypeAlias = Literal["backend", "platform"]
+Kind: TypeAlias = Literal["backend", "platform", "service"]
+"""`service`: what a backend speaks to, in an image of its own, e.g. an inference server."""
+Variant: TypeAlias = Literal["", "cpu"]
+"""Empty: the default, with a GPU where the model needs one."""
 
 _SHARED = ("pyproject.toml", "images/base/tools.lock", "images/base/with-host.sh")
 _SKIPPED = {"__pycache__", "tests"}
+_GET_SOURCE = "images/base/get_source.py"
+
+
+class Target(NamedTuple):
+    """One thing to build or to find."""
+
+    kind: Kind
+    name: str
+    variant: Variant = ""
+
+    @property
+    def command(self) -> str:
+        """What builds it, for people."""
+        return build_command(self.name, self.variant)
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
@@ -24,6 +41,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
 
     kind: Kind
     name: str
+    variant: Variant = ""
     checkout: Path
     dockerfile: Path
     lock: Path
@@ -32,11 +50,28 @@ class Recipe(Struct, frozen=True, kw_only=True):
     """What is installed besides rpent_box itself: a platform's plugin."""
     packages: tuple[str, ...]
     """Debian packages that its process needs."""
+    sources: tuple[str, ...] = ()
+    """Source trees that are in no package index, as `sources_lock` names them."""
 
     @property
     def tools_lock(self) -> Path:
         """The locked tools that images and packages are built with."""
         return self.checkout / "images" / "base" / "tools.lock"
+
+    @property
+    def sources_lock(self) -> Path:
+        """The pinned revisions of its sources."""
+        return self.lock.parent / "sources.lock"
+
+    @property
+    def get_source(self) -> Path:
+        """The script that fetches and verifies a source."""
+        return self.checkout / _GET_SOURCE
+
+    @property
+    def is_for_one_python(self) -> bool:
+        """Whether its lock was resolved for a single version of Python."""
+        return self.lock.with_suffix(".in").is_file()
 
     def inputs(self) -> str:
         """Return a digest of everything that ends up in the image."""
@@ -50,8 +85,20 @@ class Recipe(Struct, frozen=True, kw_only=True):
     def _files(self) -> Iterator[Path]:
         yield self.dockerfile
         yield from (self.checkout / name for name in _SHARED)
-        yield from _sources(self.lock.parent)
+        yield from (path for path in _sources(self.lock.parent) if self._uses(path))
+        if self.sources:
+            yield self.get_source
         yield from _sources(self.checkout / "rpent_box")
+
+    def _uses(self, path: Path) -> bool:
+        if path.parent == self.lock.parent and path.name.startswith("requirements"):
+            return path.stem == self.lock.stem
+        return path.name != "README.md" or self.kind == "platform"
+
+
+def build_command(name: str, variant: Variant = "") -> str:
+    """Return what builds the image of `name`, for people."""
+    return f"rpent-box build {name}" + (f" --variant {variant}" if variant else "")
 
 
 def find_checkout() -> Path | None:
@@ -60,7 +107,9 @@ def find_checkout() -> Path | None:
     return root if (root / "Dockerfile.sim").is_file() else None
 
 
-def find_recipe(kind: Kind, name: str, checkout: Path | None = None) -> Recipe:
+def find_recipe(
+    kind: Kind, name: str, variant: Variant = "", *, checkout: Path | None = None
+) -> Recipe:
     """Return how `name` is made. Raises `LaunchError` where there is no recipe for it."""
     checkout = checkout or find_checkout()
     if checkout is None:
@@ -69,37 +118,48 @@ def find_recipe(kind: Kind, name: str, checkout: Path | None = None) -> Recipe:
             hint="Run rpent-box from a checkout of its repository, or give a Python that has "
             "everything: --launcher process --python PATH",
         )
-    folder = checkout / ("images" if kind == "backend" else "platforms") / name
-    lock = folder / "requirements.lock"
+    folder = _folder(checkout, kind) / name
+    lock = folder / f"requirements{variant and f'-{variant}'}.lock"
+    if variant and not lock.is_file() and (folder / "requirements.lock").is_file():
+        raise LaunchError(
+            f"there is no {variant} variant of {name}: {lock} is missing",
+            hint=f"There is: {build_command(name)}",
+        )
     if not lock.is_file():
         raise LaunchError(
             f"there is no recipe for the {kind} {name}: {lock} is missing",
             hint="Its author builds it. Where it is installed already: "
-            f"--launcher process {'--python' if kind == 'backend' else '--platform-python'} PATH. "
+            f"--launcher process {'--platform-python' if kind == 'platform' else '--python'} PATH. "
             f"Recipes here: {', '.join(recipe_names(checkout, kind)) or 'none'}",
         )
     return Recipe(
         kind=kind,
         name=name,
+        variant=variant,
         checkout=checkout,
-        dockerfile=folder / "Dockerfile" if kind == "backend" else checkout / "Dockerfile.sim",
+        dockerfile=checkout / "Dockerfile.sim" if kind == "platform" else folder / "Dockerfile",
         lock=lock,
-        project=None if kind == "backend" else folder,
-        packages=_packages(folder / "packages.txt"),
+        project=folder if kind == "platform" else None,
+        packages=tuple(_lines(folder / "packages.txt")),
+        sources=tuple(line.split()[0] for line in _lines(folder / "sources.lock")),
     )
 
 
 def recipe_names(checkout: Path, kind: Kind) -> list[str]:
-    """Return the backends or platforms that `checkout` has a recipe for."""
-    folder = checkout / ("images" if kind == "backend" else "platforms")
+    """Return what `checkout` has a recipe for: platforms, or the folders of images."""
+    folder = _folder(checkout, kind)
     return sorted(lock.parent.name for lock in folder.glob("*/requirements.lock"))
 
 
-def _packages(path: Path) -> tuple[str, ...]:
-    if not path.is_file():
-        return ()
-    lines = (line.strip() for line in path.read_text().splitlines())
-    return tuple(line for line in lines if line and not line.startswith("#"))
+def _folder(checkout: Path, kind: Kind) -> Path:
+    return checkout / ("platforms" if kind == "platform" else "images")
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Return the lines of `path` that say something; none where there is no such file."""
+    if path.is_file():
+        lines = (line.strip() for line in path.read_text().splitlines())
+        yield from (line for line in lines if line and not line.startswith("#"))
 
 
 def _sources(folder: Path) -> Iterator[Path]:

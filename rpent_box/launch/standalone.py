@@ -18,6 +18,7 @@ from rpent_box.launch.program import Launcher, Running, require_alive
 from rpent_box.launch.worker import wait_ready, worker_program
 from rpent_box.transport.paths import is_ipc, tcp_address
 from rpent_box.worker.backend import BackendSpec
+from rpent_box.worker.needs import Needs
 
 _EVERY_ADDRESS = ("0.0.0.0", "::")
 POLL_S = 0.1
@@ -42,6 +43,7 @@ def standalone_worker(
     spec: BackendSpec,
     launcher: Launcher,
     *,
+    needs: Needs,
     checkpoint: str | None,
     platform: str,
     options: Sequence[str],
@@ -70,6 +72,7 @@ def standalone_worker(
             spec,
             launcher,
             box,
+            needs=needs,
             checkpoint=checkpoint,
             platform=platform,
             options=options,

@@ -14,6 +14,7 @@ from rpent_box.contracts.messages import Health, Healthz
 from rpent_box.errors import (
     BadOption,
     DeadlineExceeded,
+    LaunchError,
     PeerGone,
     ProtocolMismatch,
     StartTimeout,
@@ -27,6 +28,7 @@ from rpent_box.options import parse_options, path_fields, to_arguments
 from rpent_box.transport.channel import ClientChannel
 from rpent_box.transport.paths import CONTAINER_ROOM, SHM, BoxPaths
 from rpent_box.worker.backend import BackendSpec
+from rpent_box.worker.needs import Needs
 
 MODULE = "rpent_box.worker.serve"
 ANSWER_S = 2.0
@@ -44,6 +46,7 @@ def worker_program(
     launcher: Launcher,
     box: Box,
     *,
+    needs: Needs,
     checkpoint: str | None,
     platform: str,
     options: Sequence[str],
@@ -57,29 +60,30 @@ def worker_program(
 ) -> Program:
     """Return the program that serves `spec` in `box`.
 
-    `options` are the words of the backend's own options. `endpoint` is a tcp address to listen at
-    instead of the box's socket. Raises `BadOption` when the checkpoint, or a path in the options,
-    does not exist.
+    `options` are the words of the backend's own options, `needs` is what follows from them.
+    `endpoint` is a tcp address to listen at instead of the box's socket. Raises `BadOption` when
+    the checkpoint, or a path in the options, does not exist.
     """
     seen = seen_paths(launcher, box)
-    weights = None if checkpoint is None else _existing(checkpoint, "checkpoint", "--checkpoint")
+    weights = _weights(spec, checkpoint)
     options, named = _with_whole_paths(spec.options, options)
     words = [spec.name, "--endpoint", endpoint or seen.worker_endpoint, "--platform", platform]
     words += ["--box", box.id, "--view", launcher.view, "--lease", str(seen.lease)]
-    words += ["--threads", str(threads)]
-    if weights is not None:
-        words += ["--checkpoint", str(weights)]
+    words += ["--threads", str(threads), "--device", needs.device]
+    if checkpoint is not None:
+        words += ["--checkpoint", str(weights or checkpoint)]
     return Program(
         role="worker",
         name=spec.name,
         module=MODULE,
         arguments=(*words, *options),
         image=image,
+        variant="cpu" if needs.cpu_variant else "",
         python=python,
         root=root,
         mounts=(*_mounts(box.paths), *mounts_of([*([weights] if weights else []), *named])),
-        gpus=gpus_of(cuda_device) or (ALL_GPUS if spec.needs_gpu else ()),
-        network=spec.needs_network or endpoint is not None,
+        gpus=gpus_of(cuda_device) or (ALL_GPUS if needs.device == "cuda" else ()),
+        network=needs.network or endpoint is not None,
         threads=threads,
         log=log,
     )
@@ -87,9 +91,37 @@ def worker_program(
 
 def check_files(spec: BackendSpec, checkpoint: str | None, options: Sequence[str]) -> None:
     """Raise `BadOption` when the checkpoint, or a path in the options, does not exist."""
-    if checkpoint is not None:
-        _existing(checkpoint, "checkpoint", "--checkpoint")
+    _weights(spec, checkpoint)
     _with_whole_paths(spec.options, options)
+
+
+def require_gpu(spec: BackendSpec, needs: Needs, launcher: Launcher) -> None:
+    """Raise `LaunchError` when it is known that the model would find no GPU."""
+    if needs.device != "cuda" or launcher.sees_gpus():
+        return
+    raise LaunchError(
+        f"{spec.name} computes on an NVIDIA GPU, and none is here: no driver answers "
+        "(nvidia-smi, /dev/nvidia*)",
+        hint=_without_gpu(spec),
+    )
+
+
+def _without_gpu(spec: BackendSpec) -> str:
+    if "cpu" in spec.variants:
+        return "It can compute on the CPU, slowly: --device cpu"
+    elsewhere = (
+        f"Serve it where a GPU is: rpent-box serve {spec.name} --listen URL; then --endpoint"
+    )
+    if spec.borrows:
+        return f"Borrow a running service: --{spec.borrows.replace('_', '-')} URL. {elsewhere}"
+    return elsewhere
+
+
+def _weights(spec: BackendSpec, checkpoint: str | None) -> Path | None:
+    """Return the checkpoint's path; None without one, and where it is only a name."""
+    if checkpoint is None or spec.checkpoint_is == "name":
+        return None
+    return _existing(checkpoint, "checkpoint", "--checkpoint")
 
 
 def seen_paths(launcher: Launcher, box: Box) -> BoxPaths:

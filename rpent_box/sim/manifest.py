@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control_messages import PlayEpisode, Video
 from rpent_box.contracts.meta import ModelMeta, PlatformMeta
 from rpent_box.errors import OutputError
@@ -59,6 +60,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     video: Video
     backend: str | None = None
     checkpoint: str | None = None
+    device: str | None = None
+    """Where the worker computes, `cpu` or `cuda`; None: it is borrowed."""
     endpoint: str | None = None
     backend_arguments: tuple[str, ...] = ()
     platform_arguments: tuple[str, ...] = ()
@@ -113,12 +116,14 @@ class RunManifest(Struct, frozen=True, kw_only=True):
     """`docker`, `process`, or `compose` for a simulator that plays by itself."""
     launcher_why: str = ""
     images: dict[str, str] = {}
-    """`worker`, `simulator` → image id, when they ran in containers."""
+    """`worker`, `simulator` → `NAME sha256:…`, image and id, when they ran in containers."""
     host: HostFacts
     simulator: SimulatorFacts | None = None
     """None until it is ready."""
     worker: WorkerFacts | None = None
     """None until it is connected."""
+    checkpoint: CheckpointManifest | None = None
+    """The files behind an owned worker. None: built-in weights, or a worker that ran already."""
     episodes_played: int = 0
     successes: int = 0
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control_messages import EpisodePlayed
 from rpent_box.sim.manifest import (
     Plan,
@@ -99,6 +100,7 @@ class RunRecord:
         simulator: SimulatorFacts | None = None,
         worker: WorkerFacts | None = None,
         images: dict[str, str] | None = None,
+        checkpoint: CheckpointManifest | None = None,
     ) -> None:
         """Add to the manifest what has become known."""
         known = self._manifest
@@ -107,6 +109,7 @@ class RunRecord:
             simulator=simulator or known.simulator,
             worker=worker or known.worker,
             images=known.images if images is None else images,
+            checkpoint=checkpoint or known.checkpoint,
         )
         self._write()
 

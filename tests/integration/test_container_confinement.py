@@ -34,6 +34,7 @@ from rpent_box.launch.simulator import simulator_program
 from rpent_box.launch.worker import worker_program
 from rpent_box.transport.paths import BoxPaths
 from rpent_box.transport.segment import Segment
+from rpent_box.worker.needs import Needs
 
 pytestmark = pytest.mark.docker
 START_S = 90.0
@@ -78,6 +79,7 @@ def worker(box: Box, launcher: Launcher, tmp_path: Path) -> Program:
         BACKEND,
         launcher,
         box,
+        needs=Needs(device="cpu"),
         checkpoint=None,
         platform="toy",
         options=(),

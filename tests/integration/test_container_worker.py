@@ -28,6 +28,7 @@ from rpent_box.launch.simulator import simulator_output_dir, simulator_program
 from rpent_box.launch.standalone import StandaloneWorker, standalone_worker
 from rpent_box.launch.worker import wait_ready
 from rpent_box.sim.client import SimClient
+from rpent_box.worker.needs import Needs
 
 START_S = 240.0
 SOURCE = Path(rpent_box.__file__).parent
@@ -48,6 +49,9 @@ class WithToy(Struct, frozen=True):
 
     def check(self, program: Program) -> None:
         self.real.check(_with_toy(program) if self.view == "container" else program)
+
+    def sees_gpus(self) -> bool:
+        return self.real.sees_gpus()
 
     def start(self, program: Program, box: Box) -> Running:
         return self.real.start(_with_toy(program) if self.view == "container" else program, box)
@@ -89,6 +93,7 @@ def serve_toy(
     return standalone_worker(
         BACKEND,
         launcher,
+        needs=Needs(device="cpu"),
         checkpoint=None,
         platform="toy",
         options=options,

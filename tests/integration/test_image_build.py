@@ -12,7 +12,7 @@ from rpent_box.errors import LaunchError
 from rpent_box.launch.build import build_images
 from rpent_box.launch.engine_socket import check_engine, engine_socket
 from rpent_box.launch.images import image_name, image_state
-from rpent_box.launch.recipe import Kind
+from rpent_box.launch.recipe import Kind, Target
 from rpent_box.version import __version__
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]
 
-PROGRAMS: tuple[tuple[Kind, str], ...] = (("backend", "mini-wam"), ("platform", "libero"))
+PROGRAMS = (Target("backend", "mini-wam"), Target("platform", "libero"))
+NAMES = [(target.kind, target.name) for target in PROGRAMS]
 UID = 54321
 """A user that no image knows."""
 LOOK = """
@@ -56,7 +57,7 @@ def engine() -> Engine:
     return Engine.connect()
 
 
-@pytest.mark.parametrize(("kind", "name"), PROGRAMS)
+@pytest.mark.parametrize(("kind", "name"), NAMES)
 def test_a_built_image_is_ready_and_says_what_it_is(engine: Engine, kind: Kind, name: str) -> None:
     assert image_state(engine, kind, name) == "ready"
     labels = engine.client.images.get(image_name(kind, name)).labels
@@ -64,10 +65,10 @@ def test_a_built_image_is_ready_and_says_what_it_is(engine: Engine, kind: Kind, 
     assert name in labels["org.opencontainers.image.title"]
 
 
-@pytest.mark.parametrize(("kind", "name"), PROGRAMS)
+@pytest.mark.parametrize(("kind", "name"), NAMES)
 def test_building_again_changes_nothing(engine: Engine, kind: Kind, name: str) -> None:
     before = engine.client.images.get(image_name(kind, name)).id
-    build_images([(kind, name)], say=lambda _text: None, environ=os.environ)
+    build_images([Target(kind, name)], say=lambda _text: None, environ=os.environ)
     assert engine.client.images.get(image_name(kind, name)).id == before
 
 
@@ -76,7 +77,7 @@ def test_a_build_leaves_no_nameless_images_of_ours(engine: Engine) -> None:
     assert engine.client.images.list(filters=nameless) == []
 
 
-@pytest.mark.parametrize(("kind", "name"), PROGRAMS)
+@pytest.mark.parametrize(("kind", "name"), NAMES)
 def test_a_confined_container_of_any_user_can_only_do_its_work(
     engine: Engine, kind: Kind, name: str
 ) -> None:

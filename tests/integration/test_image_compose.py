@@ -16,6 +16,7 @@ import pytest
 from rpent_box.errors import LaunchError
 from rpent_box.launch.build import build_images
 from rpent_box.launch.engine_socket import check_engine, engine_socket
+from rpent_box.launch.recipe import Target
 
 pytestmark = [pytest.mark.docker, pytest.mark.simulator, pytest.mark.timeout(1800)]
 
@@ -45,7 +46,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[list[str], dict[str, str], Path]]:
     except LaunchError as error:
         pytest.skip(f"no Docker engine: {error.message}")
     build_images(
-        [("backend", "mini-wam"), ("platform", "libero")],
+        [Target("backend", "mini-wam"), Target("platform", "libero")],
         say=lambda _text: None,
         environ=os.environ,
     )

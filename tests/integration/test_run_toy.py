@@ -36,6 +36,7 @@ from rpent_box.launch.process import ProcessLauncher
 from rpent_box.launch.standalone import standalone_worker
 from rpent_box.sim.manifest import read_manifest
 from rpent_box.sim.results import read_results
+from rpent_box.worker.needs import Needs
 
 
 @pytest.fixture(autouse=True)
@@ -245,6 +246,7 @@ def test_a_python_that_is_not_there_starts_nothing(folder):
 def serving(folder, **changes):
     """A worker of the toy in a box of its own."""
     settings = {
+        "needs": Needs(device="cpu"),
         "checkpoint": None,
         "platform": "toy",
         "options": ("--noise", "0.3"),

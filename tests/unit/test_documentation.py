@@ -14,13 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rpent_box.backends import checkpoint_files, statistics_files, tensor_files
 from rpent_box.cli.reference import main as write_reference
+from rpent_box.contracts.checkpoint import Inspection
 from rpent_box.contracts.checks import check_actions
 from rpent_box.contracts.control_messages import PlayEpisode
 from rpent_box.contracts.fit import explain_mismatch
 from rpent_box.contracts.messages import EpisodeKey
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Observation
+from rpent_box.errors import BadCheckpoint
 from rpent_box.options import parse_options
 from rpent_box.plugins import find_backend, find_platform
 from rpent_box.sim.episode import play_episode
@@ -80,6 +83,27 @@ def test_the_example_model_loads_and_predicts_what_its_meta_promises(install: In
     assert not np.array_equal(chunks[0].actions, chunks[2].actions)
 
 
+def test_the_example_of_an_inspection_takes_a_sound_checkpoint_and_refuses_others(
+    tmp_path: Path,
+) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", _page("adding-a-model.md"), re.M | re.S)
+    (block,) = [one for one in blocks if one.startswith("def inspect(")]
+    names = {**vars(checkpoint_files), **vars(tensor_files), **vars(statistics_files)}
+    code = compile("from __future__ import annotations\n" + block, "the page", "exec")
+    exec(code, names | {"Inspection": Inspection}, found := {})  # noqa: S102
+    inspect = found["inspect"]
+
+    header = b'{"policy.head.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    weights = len(header).to_bytes(8, "little") + header + bytes(4)
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    (tmp_path / "stats.json").write_text(f'{{"action": {{"min": {[-1] * 7}, "max": {[1] * 7}}}}}')
+    inspection = inspect(None, tmp_path, "libero")
+    assert [file.role for file in inspection.files] == ["weights", "statistics"]
+    (tmp_path / "model.safetensors").write_bytes(weights[:-1])
+    with pytest.raises(BadCheckpoint, match="cut"):
+        inspect(None, tmp_path, "libero")
+
+
 def test_the_example_platform_is_played_to_success(install: Install, tmp_path: Path) -> None:
     install("adding-a-platform.md")
     plugin = find_platform("disc")
@@ -120,6 +144,10 @@ def test_a_page_that_is_not_up_to_date_is_noticed(
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     broken = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert broken == []
+
+
+def _page(name: str) -> str:
+    return (DOCS / name).read_text()
 
 
 def request_at(meta: ModelMeta, *, chunk: int) -> PredictionInput:

@@ -11,7 +11,7 @@ import msgspec
 
 from rpent_box.cli.catalogue import Look
 from rpent_box.cli.checks.finding import Finding, fail, ok, warn
-from rpent_box.errors import DeadlineExceeded, LaunchError, RpentBoxError
+from rpent_box.errors import BrokenPlugin, DeadlineExceeded, LaunchError, RpentBoxError
 from rpent_box.evaluate.config import LauncherName
 from rpent_box.launch.box import Box
 from rpent_box.launch.choose import choose_launcher
@@ -19,7 +19,8 @@ from rpent_box.launch.environments import require_environment
 from rpent_box.launch.gpus import gpus_of
 from rpent_box.launch.images import image_name
 from rpent_box.launch.program import Launcher, Program, Running
-from rpent_box.launch.recipe import Kind
+from rpent_box.launch.recipe import Kind, build_command
+from rpent_box.plugins import find_backend
 from rpent_box.sim.check import PlatformCheck
 from rpent_box.sim.platform import PlatformPlugin
 
@@ -39,7 +40,13 @@ def check_prepared(kind: Kind, name: str, look: Look) -> Finding:
         return warn(title, text, f"rpent-box build {name}")
     if "ready" in (prepared.image, prepared.environment):
         return ok(title, text)
-    return warn(title, text, f"rpent-box build {name}")
+    try:
+        if kind == "backend" and find_backend(name).needs_checkpoint:
+            # Of many large models a machine serves a few: what is not wanted is not missing.
+            return ok(title, f"{text}; to use it: {build_command(name)}")
+    except BrokenPlugin as error:
+        return fail(title, error.message, error.hint)
+    return warn(title, text, build_command(name))
 
 
 def check_rendering(

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from rpent_box.cli.app import app
 from rpent_box.errors import LaunchError
 from rpent_box.launch.images import image_name
+from rpent_box.launch.recipe import Kind, Target, Variant
 
-Targets = Sequence[tuple[str, str]]
+TOY = [Target("backend", "toy"), Target("platform", "toy")]
 
 
 class Builders:
@@ -21,26 +22,26 @@ class Builders:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.launcher = "docker"
-        self.images: list[tuple[str, str]] = []
-        self.environments: list[tuple[str, str]] = []
+        self.images: list[Target] = []
+        self.environments: list[Target] = []
         self.base: str | None = None
         self.error: LaunchError | None = None
         monkeypatch.setattr("rpent_box.cli.build.choose_launcher", self.choose)
         monkeypatch.setattr("rpent_box.cli.products.build_images", self.build_images)
         monkeypatch.setattr("rpent_box.cli.products.build_environment", self.build_environment)
-        monkeypatch.setattr("rpent_box.cli.products.find_recipe", lambda kind, name: None)
+        monkeypatch.setattr("rpent_box.cli.products.find_recipe", lambda kind, name, variant: None)
 
     def choose(self, asked: str) -> tuple[SimpleNamespace, str]:
         return SimpleNamespace(name=self.launcher if asked == "auto" else asked), "a reason"
 
-    def build_images(self, targets: Targets, *, base: str | None, **_: object) -> None:
+    def build_images(self, targets: Sequence[Target], *, base: str | None, **_: object) -> None:
         if self.error is not None:
             raise self.error
         self.images += targets
         self.base = base
 
-    def build_environment(self, kind: str, name: str, **_: object) -> Path:
-        self.environments.append((kind, name))
+    def build_environment(self, kind: Kind, name: str, variant: Variant, **_: object) -> Path:
+        self.environments.append(Target(kind, name, variant))
         return Path("/environments") / name
 
 
@@ -57,7 +58,7 @@ def invoke(*words: str) -> tuple[int, str, str]:
 def test_a_name_stands_for_the_backend_and_the_platform_so_called(builders: Builders) -> None:
     code, out, err = invoke("toy", "--base", "debian:12")
     assert code == 0
-    assert builders.images == [("backend", "toy"), ("platform", "toy")]
+    assert builders.images == TOY
     assert builders.base == "debian:12"
     assert out.splitlines() == [
         f"backend toy: {image_name('backend', 'toy')}",
@@ -68,7 +69,7 @@ def test_a_name_stands_for_the_backend_and_the_platform_so_called(builders: Buil
 
 def test_a_name_given_twice_is_built_once(builders: Builders) -> None:
     invoke("toy", "TOY", "--quiet")
-    assert builders.images == [("backend", "toy"), ("platform", "toy")]
+    assert builders.images == TOY
 
 
 def test_without_docker_environments_are_built(builders: Builders) -> None:
@@ -78,21 +79,31 @@ def test_without_docker_environments_are_built(builders: Builders) -> None:
     assert json.loads(out)["built"][0] == {
         "kind": "backend",
         "name": "toy",
+        "variant": "",
         "image": None,
         "python": "/environments/toy",
     }
 
 
+def test_a_variant_is_built_instead_of_the_default(builders: Builders) -> None:
+    code, out, _ = invoke("toy", "--variant", "cpu")
+    assert code == 0
+    assert builders.images == [target._replace(variant="cpu") for target in TOY]
+    assert f"backend toy (cpu): {image_name('backend', 'toy', 'cpu')}" in out
+
+
 def test_all_means_every_recipe_of_the_checkout(builders: Builders) -> None:
     assert invoke("--all")[0] == 0
-    assert ("backend", "mini-wam") in builders.images
-    assert ("platform", "libero") in builders.images
+    assert Target("backend", "mini-wam") in builders.images
+    assert Target("platform", "libero") in builders.images
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ((), "what shall be built?"),
+        (("--all", "--variant", "cpu"), "--all builds the default variants"),
+        (("toy", "--variant", "gpu"), "gpu"),
         (("nobody",), "no backend and no platform called nobody"),
         (("toy", "--launcher", "process", "--base", "x"), "--base is for images"),
     ],

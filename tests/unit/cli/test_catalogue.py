@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
+
 import pytest
+from msgspec.structs import replace
 
 from rpent_box import plugins
 from rpent_box.cli.catalogue import Catalogue, Prepared, read_catalogue
@@ -92,6 +95,99 @@ def test_the_text_for_one_platform_numbers_its_tasks() -> None:
 )
 def test_the_text_says_how_each_program_is_prepared(prepared: Prepared, said: str) -> None:
     assert said in render_catalogue(read_catalogue(lambda *_: prepared), in_detail=False)
+
+
+def with_spec(monkeypatch: pytest.MonkeyPatch, **changes: object) -> Catalogue:
+    """Read the catalogue as if the toy backend had declared something else."""
+    spec = replace(plugins.find_backend("toy"), **changes)
+    monkeypatch.setattr("rpent_box.cli.catalogue.installed_backends", lambda: [spec])
+    return read()
+
+
+def test_the_matrix_says_what_plays_where_and_what_only_lacks_a_plugin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert read().matrix == {"toy": {"toy": "fits"}}
+    more = with_spec(monkeypatch, platforms=("zoo", "toy", "attic"))
+    assert more.matrix == {"toy": {"toy": "fits", "attic": "no plugin", "zoo": "no plugin"}}
+    assert more.backends[0].adapters == ("zoo", "toy", "attic")
+    text = render_catalogue(more, in_detail=False)
+    assert text.startswith(
+        "BACKENDS x PLATFORMS\n"
+        "       toy  attic      zoo        runs on  weights\n"
+        "            no plugin  no plugin\n"
+        "  toy  yes  adapter    adapter    cpu\n\n"
+        "  adapter: the backend has one; a plugin of that platform makes it a pair.\n"
+    )
+    assert "fits        toy; has adapters for zoo, attic too\n" in text
+
+
+def test_the_matrix_tells_an_adapter_from_a_common_action_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert with_spec(monkeypatch, platforms=("zoo",)).matrix["toy"]["toy"] == "no adapter"
+    other = with_spec(monkeypatch, action_spaces=(ROBOCASA_12.id,))
+    assert other.matrix == {"toy": {"toy": "other action space"}}
+    assert re.search(r"^  toy  no +cpu$", render_catalogue(other, in_detail=False), re.MULTILINE)
+
+
+def test_a_narrowed_catalogue_has_a_narrowed_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_spec(monkeypatch, platforms=("toy", "attic"))
+    assert read(platform="toy").matrix == {"toy": {"toy": "fits"}}
+    assert "BACKENDS x PLATFORMS" not in render_catalogue(read(platform="toy"), in_detail=True)
+
+
+def test_weights_that_are_not_free_to_use_are_marked_plainly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = render_catalogue(read(), in_detail=False)
+    assert "NON-COMMERCIAL" not in text
+    marked = render_catalogue(with_spec(monkeypatch, non_commercial=True), in_detail=False)
+    assert re.search(r"^  toy  yes  cpu      NON-COMMERCIAL$", marked, re.MULTILINE)
+    assert "    weights     NON-COMMERCIAL use only\n" in marked
+
+
+@pytest.mark.parametrize(
+    ("declared", "short", "long"),
+    [
+        ({}, "cpu", "the CPU"),
+        ({"needs_gpu": True}, "gpu", "a GPU"),
+        (
+            {"needs_gpu": True, "variants": ("cpu",)},
+            "gpu, cpu",
+            "a GPU; or the CPU, for tests (--device cpu)",
+        ),
+        (
+            {"needs_gpu": True, "borrows": "their_service"},
+            "gpu, service",
+            "a GPU; or a service that runs already (--their-service)",
+        ),
+        ({"checkpoint_is": "name"}, "service", "a service computes; the worker itself needs no"),
+    ],
+)
+def test_the_text_says_where_a_model_computes(
+    monkeypatch: pytest.MonkeyPatch, declared: dict[str, object], short: str, long: str
+) -> None:
+    text = render_catalogue(with_spec(monkeypatch, **declared), in_detail=False)
+    assert re.search(rf"^  toy  yes  {short}$", text, re.MULTILINE)
+    assert f"    runs on     {long}" in text
+
+
+def test_the_text_says_how_far_a_backend_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    proven = with_spec(monkeypatch, proof="equal to the bit, " * 8)
+    text = render_catalogue(proven, in_detail=False)
+    assert "    status      equal to the bit" in text
+    assert proven.backends[0].proof.startswith("equal")
+
+
+def test_everything_installed_fits_into_a_hundred_columns(
+    toy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    text = render_catalogue(read(), in_detail=False)
+    assert max(map(len, text.splitlines())) <= 100
+    for name in plugins.backend_names():
+        assert re.search(rf"^  {name} ", text, re.MULTILINE)
 
 
 def test_the_toy_has_no_recipe_here() -> None:

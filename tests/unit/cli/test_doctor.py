@@ -86,6 +86,7 @@ def test_what_is_in_use_is_no_leftover(tmp_path: Path) -> None:
             assert box.id not in machine.check_leftovers(tmp_path).message
 
 
+@pytest.mark.usefixtures("toy")
 @pytest.mark.parametrize(
     ("prepared", "status"),
     [
@@ -100,6 +101,29 @@ def test_what_is_not_built_is_a_warning_with_the_command(prepared: Prepared, sta
     finding = programs.check_prepared("backend", "toy", lambda kind, name: prepared)
     assert finding.status == status
     assert finding.next_step == ("rpent-box build toy" if status == "warn" else "")
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_model_that_brings_no_weights_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from msgspec.structs import replace
+    from rpent_box_toy import backend
+
+    monkeypatch.setattr(backend, "BACKEND", replace(backend.BACKEND, needs_checkpoint=True))
+    missing = Prepared(image="missing", environment="missing")
+    finding = programs.check_prepared("backend", "toy", lambda kind, name: missing)
+    assert finding.status == "ok"
+    assert "to use it: rpent-box build toy" in finding.message
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_model_that_cannot_be_imported_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rpent_box_toy import backend
+
+    monkeypatch.delattr(backend, "BACKEND")
+    missing = Prepared(image="missing", environment="missing")
+    finding = programs.check_prepared("backend", "toy", lambda kind, name: missing)
+    assert finding.status == "fail"
+    assert "cannot be imported" in finding.message
 
 
 def test_a_drawn_frame_names_its_renderer() -> None:

@@ -79,13 +79,14 @@ def test_quiet_leaves_stderr_empty(runs: Runs) -> None:
 
 def test_every_option_reaches_the_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RPENT_BOX_RUNTIME_DIR", "/rooms")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     code, _, err = invoke(
         *TOY, "--suite", "toy_hard", "--task", "1", "--episodes", "3", "--first-init-state", "2",
         "--seed", "11", "--checkpoint", "/w", "--launcher", "process", "--python", "/p", "--root",
-        "/r", "--cuda-device", "1", "--execute-steps", "2", "--max-steps", "9", "--video",
-        "failures", "--output", "/out", "--platform-option", "step_delay_s=0.5", "--noise", "0.1",
-        "--backend-option", "load_delay_s=1.0", "--prediction-timeout", "2.5", "--start-timeout",
-        "30", "--episode-timeout", "40", "--stall-timeout", "50", "--build",
+        "/r", "--device", "cuda", "--cuda-device", "1", "--execute-steps", "2", "--max-steps", "9",
+        "--video", "failures", "--output", "/out", "--platform-option", "step_delay_s=0.5",
+        "--noise", "0.1", "--backend-option", "load_delay_s=1.0", "--prediction-timeout", "2.5",
+        "--start-timeout", "30", "--episode-timeout", "40", "--stall-timeout", "50", "--build",
         "--threads", "2", "--platform-python", "/s", "--platform-cuda-device", "0",
     )  # fmt: skip
     assert code == 0, err
@@ -108,6 +109,7 @@ def test_every_option_reaches_the_run(runs: Runs, monkeypatch: pytest.MonkeyPatc
         "python": "/p",
         "root": "/r",
         "platform_python": "/s",
+        "device": "cuda",
         "cuda_device": "1",
         "platform_cuda_device": "0",
         "execute_steps": 2,
@@ -123,6 +125,7 @@ def test_every_option_reaches_the_run(runs: Runs, monkeypatch: pytest.MonkeyPatc
         "build": True,
         "threads": 2,
         "runtime_dir": "/rooms",
+        "cache_dir": "/cache/rpent-box",
     }  # fmt: skip
 
 

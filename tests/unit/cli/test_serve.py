@@ -75,14 +75,15 @@ def test_json_prints_the_endpoint_as_one_object(workers: Workers) -> None:
 def test_options_reach_the_worker(workers: Workers) -> None:
     code, _, err = invoke(
         "toy", "--checkpoint", "/w", "--listen", "tcp://0.0.0.0:0", "--python", "/p", "--root",
-        "/r", "--cuda-device", "GPU-1", "--threads", "3", "--noise", "0.2", "--launcher", "process",
-        "--start-timeout", "9", "--output", "/out", "--build",
+        "/r", "--device", "cuda", "--cuda-device", "GPU-1", "--threads", "3",
+        "--noise", "0.2", "--launcher", "process", "--start-timeout", "9",
+        "--output", "/out", "--build",
     )  # fmt: skip
     assert code == 0, err
     (request,) = workers.asked
     assert (request.spec.name, request.platform, request.checkpoint) == ("toy", "toy", "/w")
     assert (request.listen, request.python, request.root) == ("tcp://0.0.0.0:0", "/p", "/r")
-    assert (request.cuda_device, request.threads) == ("GPU-1", 3)
+    assert (request.device, request.cuda_device, request.threads) == ("cuda", "GPU-1", 3)
     assert request.options == ("--noise=0.2",)
     assert (request.launcher, request.build) == ("process", True)
     assert (request.start_timeout_s, request.output_dir) == (9.0, "/out")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+from msgspec import Struct
 from rpent_box_toy.running import register_toy, toy_config
 
 from rpent_box.errors import BadOption, UnknownName, UsageError
@@ -82,6 +83,7 @@ def test_what_cannot_be_played_is_refused_before_anything_starts(tmp_path, chang
         {"checkpoint": "/weights"},
         {"python": "/usr/bin/python3"},
         {"root": "/tmp"},
+        {"device": "cpu"},
         {"cuda_device": "0"},
         {"backend_arguments": ("--noise", "1")},
     ],
@@ -119,6 +121,57 @@ def test_a_backend_without_built_in_weights_needs_a_checkpoint(tmp_path, monkeyp
         checked(tmp_path, checkpoint="/nowhere")
     weights = str(tmp_path)
     assert checked(tmp_path, checkpoint=weights).plan.checkpoint == weights
+
+
+def test_where_the_model_computes_is_part_of_the_plan(tmp_path, monkeypatch):
+    from msgspec.structs import replace
+    from rpent_box_toy import backend
+
+    assert checked(tmp_path).plan.device == "cpu"
+    portable = replace(backend.BACKEND, needs_gpu=True, variants=("cpu",))
+    monkeypatch.setattr(backend, "BACKEND", portable)
+    assert checked(tmp_path).plan.device == "cuda"
+    on_cpu = checked(tmp_path, device="cpu")
+    assert (on_cpu.plan.device, on_cpu.needs.cpu_variant) == ("cpu", True)
+    with pytest.raises(UsageError, match="exclude each other"):
+        checked(tmp_path, device="cpu", cuda_device="0")
+    borrowed = {"endpoint": "ipc:///tmp/w.sock", "python": None}
+    assert checked(tmp_path, **borrowed).plan.device is None
+
+
+def test_a_backend_may_borrow_a_service_instead_of_loading_a_checkpoint(tmp_path, monkeypatch):
+    from msgspec.structs import replace
+    from rpent_box_toy import backend
+
+    class ThinOptions(Struct, frozen=True, kw_only=True):
+        service: str = ""
+
+    thin = replace(
+        backend.BACKEND,
+        options=ThinOptions,
+        needs_gpu=True,
+        needs_checkpoint=True,
+        borrows="service",
+    )
+    monkeypatch.setattr(backend, "BACKEND", thin)
+    words = ("--service=ws://there:1",)
+    result = checked(tmp_path, backend_arguments=words)
+    assert (result.needs.service, result.needs.network) == ("ws://there:1", True)
+    assert result.plan.device == "cpu"
+    with pytest.raises(UsageError, match="--service excludes --checkpoint"):
+        checked(tmp_path, backend_arguments=words, checkpoint=str(tmp_path))
+    with pytest.raises(BadOption, match="no built-in weights") as caught:
+        checked(tmp_path)
+    assert "or borrow a service: --service" in caught.value.hint
+
+
+def test_a_checkpoint_that_is_only_a_name_is_not_looked_for(tmp_path, monkeypatch):
+    from msgspec.structs import replace
+    from rpent_box_toy import backend
+
+    naming = replace(backend.BACKEND, needs_checkpoint=True, checkpoint_is="name")
+    monkeypatch.setattr(backend, "BACKEND", naming)
+    assert checked(tmp_path, checkpoint="org/model").plan.checkpoint == "org/model"
 
 
 def test_an_interpreter_means_processes_and_excludes_containers(tmp_path):

@@ -14,8 +14,11 @@ from rpent_box.evaluate.resources import (
     image_ids,
 )
 from rpent_box.launch.images import image_name
+from rpent_box.launch.recipe import Target
+from rpent_box.worker.needs import Needs
 
 PROCESS = SimpleNamespace(name="process", view="host")
+TOY = Target("backend", "toy")
 DOCKER = SimpleNamespace(name="docker", view="container")
 
 
@@ -24,7 +27,9 @@ def engine(monkeypatch):
     """Give the docker launcher an engine whose images stand in `states`."""
     made = SimpleNamespace(states={}, built=[])
     monkeypatch.setattr(resources, "_engine", lambda launcher: made)
-    monkeypatch.setattr(resources, "image_state", lambda one, kind, name: one.states[name])
+    monkeypatch.setattr(
+        resources, "image_state", lambda one, kind, name, variant: one.states[name + variant]
+    )
     monkeypatch.setattr(resources, "image_id", lambda one, image: f"sha256:{image}")
 
     def build_images(wanted, *, say, environ):
@@ -39,26 +44,26 @@ def environments(monkeypatch):
     """Stand in for the built environments: name → interpreter."""
     built = {}
 
-    def require(kind, name):
+    def require(kind, name, variant):
         if name not in built:
             raise EnvironmentMissing(f"the Python environment of {name} is not built")
         return built[name]
 
-    def build(kind, name, *, say, environ):
+    def build(kind, name, variant, *, say, environ):
         say("installing")
         built[name] = f"/built/{name}/{environ['PROXY']}"
         return built[name]
 
-    monkeypatch.setattr(resources, "find_environment", lambda kind, name: built.get(name))
+    monkeypatch.setattr(resources, "find_environment", lambda kind, name, variant: built.get(name))
     monkeypatch.setattr(resources, "require_environment", require)
     monkeypatch.setattr(resources, "build_environment", build)
     return built
 
 
-def find(tmp_path, launcher, *, given=None, **changes):
+def find(tmp_path, launcher, *, target=TOY, given=None, **changes):
     said = []
     config = toy_config(tmp_path, build_environ={"PROXY": "p"}, **changes)
-    return find_resources("backend", "toy", given, launcher, config, said.append), said
+    return find_resources(target, given, launcher, config, said.append), said
 
 
 def test_a_given_interpreter_is_taken_as_it_is(tmp_path, environments):
@@ -104,15 +109,15 @@ def test_a_missing_image_is_an_error_that_names_the_command(tmp_path, engine):
 @pytest.mark.parametrize("state", ["missing", "stale"])
 def test_images_that_are_missing_or_old_are_built_in_one_go(tmp_path, engine, state):
     engine.states |= {"toy": state, "libero": "missing", "other": "ready"}
-    wanted = [("backend", "toy"), ("platform", "libero"), ("backend", "other")]
+    wanted = [Target("backend", "toy"), Target("platform", "libero"), Target("backend", "other")]
     config = toy_config(tmp_path, build_environ={"PROXY": "p"})
     build_images_of(wanted, DOCKER, config, print)
-    assert engine.built == [([("backend", "toy"), ("platform", "libero")], {"PROXY": "p"})]
+    assert engine.built == [(wanted[:2], {"PROXY": "p"})]
 
 
 def test_nothing_is_built_when_every_image_is_ready(tmp_path, engine):
     engine.states["toy"] = "ready"
-    build_images_of([("backend", "toy")], DOCKER, toy_config(tmp_path), print)
+    build_images_of([Target("backend", "toy")], DOCKER, toy_config(tmp_path), print)
     assert engine.built == []
 
 
@@ -121,22 +126,29 @@ def test_a_run_builds_the_images_of_both_programs_before_it_looks_for_them(tmp_p
     monkeypatch.setattr(
         programs, "build_images_of", lambda wanted, launcher, config, say: built.append(wanted)
     )
-    monkeypatch.setattr(
-        programs, "find_resources", lambda kind, name, *_: built.append((kind, name))
-    )
+    monkeypatch.setattr(programs, "find_resources", lambda target, *_: built.append(target))
     checked = SimpleNamespace(
-        plugin=SimpleNamespace(name="table"), spec=SimpleNamespace(name="arm")
+        plugin=SimpleNamespace(name="table"),
+        spec=SimpleNamespace(name="arm"),
+        needs=Needs(device="cpu", cpu_variant=True),
     )
     for build in (True, False):
         config = toy_config(tmp_path, build=build)
         programs.gather(config, checked, DOCKER, SilentWatcher())
-    looks = [("backend", "arm"), ("platform", "table")]
-    assert built == [[("platform", "table"), ("backend", "arm")], *looks, *looks]
+    worker, simulator = Target("backend", "arm", "cpu"), Target("platform", "table")
+    assert built == [[simulator, worker], worker, simulator, worker, simulator]
 
 
-def test_only_containers_have_image_ids(engine):
+def test_a_variant_has_an_image_of_its_own_and_its_own_command(tmp_path, engine):
+    engine.states |= {"toy": "ready", "toycpu": "missing"}
+    with pytest.raises(ImageMissing) as caught:
+        find(tmp_path, DOCKER, target=Target("backend", "toy", "cpu"))
+    assert "rpent-box build toy --variant cpu" in caught.value.hint
+
+
+def test_of_containers_the_image_is_known_by_name_and_id(engine):
     program = SimpleNamespace(role="worker", image="rpent-box/toy:1")
-    assert image_ids(DOCKER, [program]) == {"worker": "sha256:rpent-box/toy:1"}
+    assert image_ids(DOCKER, [program]) == {"worker": "rpent-box/toy:1 sha256:rpent-box/toy:1"}
 
 
 def test_processes_have_no_image_ids():

@@ -12,6 +12,8 @@ from rpent_box.errors import LaunchError
 from rpent_box.launch import build, commands
 from rpent_box.launch.commands import Command, run_all
 from rpent_box.launch.host_settings import Indexes, certificate_bundle, pip_files, read_indexes
+from rpent_box.launch.images import image_name
+from rpent_box.launch.recipe import Kind, Recipe, Target, Variant
 
 ROOT = Path(__file__).resolve().parents[3]
 OLD_CLIENT = "Docker version 20.10.24+dfsg1, build 297e128"
@@ -42,6 +44,97 @@ def test_a_new_client_without_buildx_is_refused_with_what_to_install(
     with pytest.raises(LaunchError, match="can build with BuildKit") as caught:
         build.find_builder({})
     assert "docker-buildx" in caught.value.hint
+
+
+class Builds:
+    """Three recipes, and a machine that only notes what it is asked to build."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rounds: list[list[Command]] = []
+        self.root = root
+        builder = build.Builder("/usr/bin/docker", ("docker", "build"), {})
+        monkeypatch.setattr(build, "find_builder", lambda _environ: builder)
+        monkeypatch.setattr(build, "find_recipe", self._recipe)
+        monkeypatch.setattr(build, "choose_base", self._choose)
+        monkeypatch.setattr(build, "_apt_sources", lambda _checkout: "deb http://m.test bookworm\n")
+        monkeypatch.setattr(build, "lend_wheels", lambda _recipes, _environ: None)
+        monkeypatch.setattr(build, "_answer", lambda *_words, environ: None)
+        monkeypatch.setattr(build, "run_all", lambda few, **_: self.rounds.append(list(few)))
+
+    def _recipe(self, kind: Kind, name: str, variant: Variant) -> Recipe:
+        folder = self.root / name
+        folder.mkdir(exist_ok=True)
+        (folder / "Dockerfile").write_text(f"ARG BASE={name.rstrip('2')}-bookworm:1\n")
+        return Recipe(
+            kind=kind,
+            name=name,
+            variant=variant,
+            checkout=self.root,
+            dockerfile=folder / "Dockerfile",
+            lock=folder / "requirements.lock",
+            project=None,
+            packages=(),
+        )
+
+    def _choose(self, _docker: str, _checkout: Path, default: str, **_: object) -> str:
+        if "gone" in default:
+            raise LaunchError(f"{default} could not be pulled", hint="Give a base: --base IMAGE")
+        return default
+
+    def make(self, *wanted: Target, base: str | None = None) -> list[str]:
+        return build.build_images(wanted, say=lambda _text: None, environ={}, base=base)
+
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """Return what was built → the words that built it."""
+        return {command.what: command.words for few in self.rounds for command in few}
+
+
+@pytest.fixture
+def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builds:
+    monkeypatch.setattr(Recipe, "inputs", lambda _recipe: "digest")
+    return Builds(tmp_path, monkeypatch)
+
+
+def test_a_variant_is_built_under_its_own_tag_and_with_its_name(builds: Builds) -> None:
+    target = Target("backend", "arm", "cpu")
+    assert builds.make(target) == [image_name(*target)]
+    words = builds.words()[f"building {image_name(*target)}"]
+    assert f"--tag={image_name(*target)}" in words
+    assert "--build-arg=VARIANT=cpu" in words
+    assert "--build-arg=BASE=arm-bookworm:1" in words
+    default = Target("backend", "arm")
+    builds.make(default)
+    words = builds.words()[f"building {image_name(*default)}"]
+    assert not any("VARIANT" in word for word in words)
+
+
+def test_images_are_built_two_at_a_time(builds: Builds) -> None:
+    builds.make(*(Target("backend", name) for name in ("arm", "hand", "leg")))
+    assert [len(few) for few in builds.rounds] == [2, 1]
+
+
+def test_one_image_without_a_base_keeps_no_other_from_being_built(builds: Builds) -> None:
+    wanted = [Target("backend", name) for name in ("gone", "arm", "gone2")]
+    with pytest.raises(LaunchError, match="gone: gone-bookworm:1 could not be pulled") as caught:
+        builds.make(*wanted)
+    assert "gone2: gone-bookworm:1" in caught.value.message
+    assert caught.value.hint == "Give a base: --base IMAGE"
+    assert list(builds.words()) == [f"building {image_name('backend', 'arm')}"]
+    builds.rounds.clear()
+    builds.make(*wanted, base="mine:1")
+    assert len(builds.words()) == 3
+    assert all("--build-arg=BASE=mine:1" in words for words in builds.words().values())
+
+
+def test_package_sources_are_lent_only_to_a_base_of_their_suite(builds: Builds) -> None:
+    def lends(base: str | None) -> bool:
+        builds.rounds.clear()
+        builds.make(Target("backend", "arm"), base=base)
+        (words,) = builds.words().values()
+        return any(word.startswith("--secret=id=apt-sources") for word in words)
+
+    assert lends(None)
+    assert not lends("ubuntu:24.04")
 
 
 def test_a_failing_command_ends_the_others_and_shows_its_last_lines(tmp_path: Path) -> None:

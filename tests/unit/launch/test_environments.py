@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import fcntl
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from rpent_box.errors import EnvironmentMissing, LaunchError
@@ -42,7 +45,7 @@ class Ground:
         )
         self.let_uv_fail_on("")
         monkeypatch.setattr(environments, "find_uv", lambda: str(self.uv))
-        monkeypatch.setattr(environments, "find_recipe", lambda _kind, _name: self.recipe)
+        monkeypatch.setattr(environments, "find_recipe", lambda _kind, _name, _variant: self.recipe)
         monkeypatch.setattr(environments, "find_checkout", lambda: checkout)
 
     def let_uv_fail_on(self, word: str) -> None:
@@ -84,7 +87,7 @@ def test_a_second_build_does_nothing(ground: Ground) -> None:
 
 
 def test_a_build_that_failed_is_not_ready_and_goes_on_where_it_stopped(ground: Ground) -> None:
-    ground.let_uv_fail_on("--no-deps")
+    ground.let_uv_fail_on(f"--build-constraints={ground.recipe.tools_lock}")
     with pytest.raises(LaunchError, match="uv says no"):
         ground.build()
     assert environments.find_environment("backend", "thing") is None
@@ -115,9 +118,64 @@ def test_locked_packages_are_installed_with_hashes_and_ours_without_dependencies
 ) -> None:
     ground.build()
     lines = ground.calls_file.read_text().splitlines()
-    assert f"--require-hashes --compile-bytecode -r={ground.lock}" in lines[1]
+    assert f"--require-hashes --no-deps --compile-bytecode -r={ground.lock}" in lines[1]
     assert "--no-deps" in lines[2]
     assert f"--editable={ground.recipe.checkout}" in lines[2]
+
+
+def test_a_variant_is_another_environment_and_may_take_lent_wheels(ground: Ground) -> None:
+    default = environments.environment_path("backend", "thing")
+    ground.recipe = msgspec.structs.replace(ground.recipe, variant="cpu")
+    path = environments.environment_path("backend", "thing", "cpu")
+    assert path != default
+    assert path.name.startswith("thing-cpu-")
+    with pytest.raises(EnvironmentMissing, match=r"thing \(cpu\) is not built") as caught:
+        environments.require_environment("backend", "thing", "cpu")
+    assert "build thing --variant cpu --launcher process" in caught.value.hint
+    ground.build()
+    wheels = ground.recipe.checkout / "images/wheels"
+    assert f"--find-links={wheels} -r={ground.lock}" in ground.calls_file.read_text()
+
+
+def test_sources_are_got_once_and_installed_without_dependencies(ground: Ground) -> None:
+    checkout = ground.recipe.checkout
+    ground.recipe.sources_lock.write_text("tree https://forge.test/t.git 1 2\n")
+    ground.recipe = msgspec.structs.replace(ground.recipe, sources=("tree",))
+    ground.recipe.get_source.write_text(
+        "import pathlib, sys\n"
+        "pathlib.Path(sys.argv[2]).mkdir(parents=True)\n"
+        f"open({str(checkout / 'got')!r}, 'a').write(' '.join(sys.argv[1:]) + '\\n')\n"
+    )
+    folder = environments.environment_path("backend", "thing") / "sources" / "tree"
+    ground.let_uv_fail_on(f"--editable={folder}")
+    with pytest.raises(LaunchError, match="the source tree"):
+        ground.build()
+    ground.let_uv_fail_on("")
+    ground.build()
+    assert (checkout / "got").read_text() == (
+        f"tree {folder} --lock={ground.recipe.sources_lock} --given={checkout}/images/sources\n"
+    )
+    assert f"--no-deps --editable={folder}\n" in ground.calls_file.read_text()
+
+
+def test_other_sources_are_another_environment(ground: Ground) -> None:
+    ground.recipe = msgspec.structs.replace(ground.recipe, sources=("tree",))
+    ground.recipe.sources_lock.write_text("tree https://forge.test/t.git 1 2\n")
+    before = environments.environment_path("backend", "thing")
+    ground.recipe.sources_lock.write_text("tree https://forge.test/t.git 3 4\n")
+    assert environments.environment_path("backend", "thing") != before
+
+
+def test_an_environment_has_the_python_that_its_lock_was_made_for(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert environments.python_version(ground.recipe) == here
+    ground.lock.with_suffix(".in").write_text("something\n")
+    assert environments.python_version(ground.recipe) == environments.LOCKED_PYTHON
+    declaring = SimpleNamespace(python="3.10")
+    monkeypatch.setattr(environments, "find_backend", lambda _name: declaring)
+    assert environments.python_version(ground.recipe) == "3.10"
 
 
 def test_without_a_fitting_python_the_error_gives_one_command(

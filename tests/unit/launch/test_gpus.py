@@ -2,9 +2,20 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
+from rpent_box_toy.backend import BACKEND
 
 from rpent_box.errors import LaunchError
-from rpent_box.launch.gpus import ALL_GPUS, check_gpus, installed_gpus, parse_gpus
+from rpent_box.launch.gpus import (
+    ALL_GPUS,
+    check_gpus,
+    installed_gpus,
+    is_a_gpu_here,
+    parse_gpus,
+)
+from rpent_box.launch.process import ProcessLauncher
+from rpent_box.launch.worker import require_gpu
+from rpent_box.worker.needs import Needs
 
 TABLE = """0, GPU-5a1b2c3d-0000-1111-2222-333344445555, NVIDIA H200
 1, GPU-6f7e8d9c-0000-1111-2222-333344445555, NVIDIA A100-SXM4-40GB
@@ -65,3 +76,36 @@ def test_without_a_driver_there_are_no_gpus() -> None:
     with pytest.raises(LaunchError) as caught:
         check_gpus(("0",))
     assert "nvidia-smi" in caught.value.hint
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_a_gpu_shows_by_its_device_files_or_its_driver(tmp_path: Path) -> None:
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    assert not is_a_gpu_here(devices)
+    (devices / "nvidia0").touch()
+    assert is_a_gpu_here(devices)
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_driver_that_answers_is_enough(tmp_path: Path) -> None:
+    assert is_a_gpu_here(tmp_path / "no-devices")
+
+
+def test_a_model_that_needs_a_gpu_is_not_started_where_none_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launcher = ProcessLauncher({})
+    monkeypatch.setattr("rpent_box.launch.process.is_a_gpu_here", lambda: False)
+    require_gpu(BACKEND, Needs(device="cpu"), launcher)
+    with pytest.raises(LaunchError, match="toy computes on an NVIDIA GPU") as caught:
+        require_gpu(BACKEND, Needs(device="cuda"), launcher)
+    assert "rpent-box serve toy --listen" in caught.value.hint
+    with pytest.raises(LaunchError) as caught:
+        require_gpu(replace(BACKEND, borrows="a_service"), Needs(device="cuda"), launcher)
+    assert caught.value.hint.startswith("Borrow a running service: --a-service URL.")
+    with pytest.raises(LaunchError) as caught:
+        require_gpu(replace(BACKEND, variants=("cpu",)), Needs(device="cuda"), launcher)
+    assert caught.value.hint.endswith("--device cpu")
+    monkeypatch.setattr("rpent_box.launch.process.is_a_gpu_here", lambda: True)
+    require_gpu(BACKEND, Needs(device="cuda"), launcher)

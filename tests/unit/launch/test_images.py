@@ -8,13 +8,14 @@ import pytest
 
 from rpent_box.errors import LaunchError
 from rpent_box.launch import images
-from rpent_box.launch.base_image import MADE_HERE, decide, official_base
+from rpent_box.launch.base_image import MADE_HERE, decide, default_base
 from rpent_box.launch.recipe import find_checkout, find_recipe, recipe_names
 from rpent_box.plugins import find_platform
 from rpent_box.version import __version__
 
 ROOT = Path(__file__).resolve().parents[3]
-OFFICIAL = "python:3.11-slim@sha256:feed"
+OFFICIAL = "python:3.11.13-slim-bookworm@sha256:feed"
+CUDA = "nvidia/cuda:12.8.1-devel-ubuntu24.04@sha256:feed"
 
 
 class FakeBases:
@@ -71,6 +72,11 @@ def test_an_image_is_ready_only_when_made_from_the_checkout_as_it_is(
     assert images.image_state(FakeEngine(labels), "backend", "mini-wam") == state  # type: ignore[arg-type]
 
 
+def test_a_variant_is_part_of_the_tag() -> None:
+    assert images.image_name("backend", "arm", "cpu") == f"rpent-box/arm:{__version__}-cpu"
+    assert images.image_name("service", "server") == f"rpent-box/server:{__version__}"
+
+
 def test_an_image_that_is_not_there_is_missing() -> None:
     assert images.image_state(FakeEngine(None), "backend", "mini-wam") == "missing"  # type: ignore[arg-type]
 
@@ -80,7 +86,7 @@ def test_the_inputs_change_with_the_code_the_lock_and_the_recipe(tmp_path: Path)
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "Dockerfile.sim"):
         shutil.copy(ROOT / name, tmp_path / name)
-    recipe = find_recipe("backend", "mini-wam", tmp_path)
+    recipe = find_recipe("backend", "mini-wam", checkout=tmp_path)
     seen = {recipe.inputs()}
     for name in ("rpent_box/errors.py", "images/mini-wam/requirements.lock", "pyproject.toml"):
         with (tmp_path / name).open("a") as file:
@@ -94,45 +100,57 @@ def test_the_inputs_change_with_the_code_the_lock_and_the_recipe(tmp_path: Path)
 
 def test_what_has_no_recipe_is_refused_with_the_names_that_have_one() -> None:
     with pytest.raises(LaunchError, match="no recipe for the backend nonesuch") as caught:
-        find_recipe("backend", "nonesuch", ROOT)
+        find_recipe("backend", "nonesuch", checkout=ROOT)
     assert "mini-wam" in caught.value.hint
-
-
-def test_a_base_that_is_asked_for_is_taken_and_nothing_else_is_tried() -> None:
-    bases = FakeBases(present=(MADE_HERE, OFFICIAL))
-    assert decide("mine:1", OFFICIAL, bases) == "mine:1"
-    assert bases.done == []
 
 
 def test_a_base_made_here_before_comes_before_the_registry() -> None:
     bases = FakeBases(present=(MADE_HERE, OFFICIAL))
-    assert decide(None, OFFICIAL, bases) == MADE_HERE
+    assert decide(OFFICIAL, bases) == MADE_HERE
     assert bases.done == []
 
 
 def test_the_official_base_is_pulled_where_a_registry_answers() -> None:
     bases = FakeBases(root=True)
-    assert decide(None, OFFICIAL, bases) == OFFICIAL
+    assert decide(OFFICIAL, bases) == OFFICIAL
     assert bases.done == [f"pull {OFFICIAL}"]
 
 
 def test_without_a_registry_root_makes_a_base() -> None:
     bases = FakeBases(refusal="no such host", root=True)
-    assert decide(None, OFFICIAL, bases) == MADE_HERE
+    assert decide(OFFICIAL, bases) == MADE_HERE
     assert bases.done == [f"pull {OFFICIAL}", "make"]
 
 
 def test_without_a_registry_and_root_the_error_says_why_and_gives_the_one_command() -> None:
     with pytest.raises(LaunchError, match="no such host") as caught:
-        decide(None, OFFICIAL, FakeBases(refusal="no such host"))
+        decide(OFFICIAL, FakeBases(refusal="no such host"))
     assert caught.value.hint == "Make it: sudo python3 images/base/make_base.py"
 
 
-def test_every_recipe_names_the_same_official_base_by_tag_and_digest() -> None:
-    official = official_base(ROOT)
-    assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", official)
+def test_a_base_made_here_stands_in_only_for_its_own_system_and_python() -> None:
+    for default in (CUDA, "python:3.10.16-slim-bookworm", "python:3.11-slim-trixie"):
+        bases = FakeBases(present=(MADE_HERE, default), root=True)
+        assert decide(default, bases) == default
+        with pytest.raises(LaunchError, match="another system or Python") as caught:
+            decide(default, FakeBases(present=(MADE_HERE,), refusal="no such host", root=True))
+        assert "no such host" in caught.value.message
+        assert "--base IMAGE" in caught.value.hint
+
+
+def test_every_recipe_names_its_base_by_tag_and_digest() -> None:
     for dockerfile in _dockerfiles():
-        assert f"ARG BASE={official}\n" in dockerfile.read_text(), dockerfile
+        base = default_base(dockerfile)
+        assert re.fullmatch(r"[a-z/.-]+:[\w.-]+@sha256:[0-9a-f]{64}", base), dockerfile
+    official = default_base(ROOT / "Dockerfile.sim")
+    assert official.startswith("python:3.11.")
+    assert default_base(ROOT / "images/mini-wam/Dockerfile") == official
+
+
+def test_a_recipe_without_a_default_base_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM debian\n")
+    with pytest.raises(LaunchError, match="ARG BASE=IMAGE is missing"):
+        default_base(tmp_path / "Dockerfile")
 
 
 def test_recipes_fetch_no_frontend_and_install_only_what_hashes_vouch_for() -> None:
@@ -144,7 +162,11 @@ def test_recipes_fetch_no_frontend_and_install_only_what_hashes_vouch_for() -> N
 
 
 def test_every_locked_requirement_has_a_version_and_hashes_and_no_index_is_named() -> None:
-    locks = [*ROOT.glob("images/*/*.lock"), *ROOT.glob("platforms/*/*.lock")]
+    locks = [
+        ROOT / "images/base/tools.lock",
+        *ROOT.glob("images/*/requirements*.lock"),
+        *ROOT.glob("platforms/*/*.lock"),
+    ]
     assert len(locks) >= 3
     for lock in locks:
         text = lock.read_text()
@@ -155,9 +177,21 @@ def test_every_locked_requirement_has_a_version_and_hashes_and_no_index_is_named
             assert "--hash=sha256:" in requirement, (lock, requirement[:60])
 
 
+def test_every_source_is_pinned_by_revision_and_tree_and_proven_by_its_image() -> None:
+    pin = r"[\w.-]+ https://\S+ [0-9a-f]{40} [0-9a-f]{40}"
+    for lock in ROOT.glob("images/*/sources.lock"):
+        lines = [line for line in lock.read_text().splitlines() if not line.startswith("#")]
+        assert lines, lock
+        dockerfile = lock.with_name("Dockerfile").read_text()
+        for line in lines:
+            assert re.fullmatch(pin, line), (lock, line)
+            assert re.search(rf"get_source\.py {line.split()[0]}\s", dockerfile), lock
+        assert "git clone" not in dockerfile, lock
+
+
 def test_a_platform_s_packages_are_those_that_its_image_installs() -> None:
     for name in recipe_names(ROOT, "platform"):
-        recipe = find_recipe("platform", name, ROOT)
+        recipe = find_recipe("platform", name, checkout=ROOT)
         assert set(find_platform(name).system_packages) <= set(recipe.packages)
 
 

@@ -17,7 +17,8 @@ from rpent_box.launch.program import Mount, Program, Running
 from rpent_box.launch.simulator import simulator_output_dir, simulator_program
 from rpent_box.launch.worker import worker_program
 from rpent_box.sim.serve import _parser as simulator_parser
-from rpent_box.worker.backend import BackendSpec
+from rpent_box.worker.backend import BackendSpec, Device
+from rpent_box.worker.needs import needs_of
 
 IS_PATH = msgspec.Meta(extra={"path": True})
 
@@ -37,6 +38,9 @@ class Containers(Struct, frozen=True):
     def check(self, program: Program) -> None:
         raise NotImplementedError
 
+    def sees_gpus(self) -> bool:
+        raise NotImplementedError
+
     def start(self, program: Program, box: Box) -> Running:
         raise NotImplementedError
 
@@ -46,6 +50,9 @@ class Processes(Struct, frozen=True):
     view: Literal["host"] = "host"
 
     def check(self, program: Program) -> None:
+        raise NotImplementedError
+
+    def sees_gpus(self) -> bool:
         raise NotImplementedError
 
     def start(self, program: Program, box: Box) -> Running:
@@ -67,11 +74,16 @@ def worker(
     cuda_device: str | None = None,
     endpoint: str | None = None,
     options: tuple[str, ...] = ("--some-option=1",),
+    device: Device | None = None,
 ) -> Program:
+    needs = needs_of(
+        spec, spec.options(), checkpoint=checkpoint, device=device, cuda_device=cuda_device
+    )
     return worker_program(
         spec,
         launcher,
         box,
+        needs=needs,
         checkpoint=checkpoint,
         platform="toy",
         options=options,
@@ -196,6 +208,23 @@ def test_gpus_are_those_asked_for_or_all_for_a_model_that_needs_one(box: Box) ->
     assert worker(box, Containers(), without).gpus == ()
     assert worker(box, Containers(), without, cuda_device="GPU-1234").gpus == ("GPU-1234",)
     assert worker(box, Containers(), needing, cuda_device="0, 1").gpus == ("0", "1")
+
+
+def test_on_the_cpu_a_model_gets_no_gpu_and_its_other_image_is_named(box: Box) -> None:
+    needing = msgspec.structs.replace(BACKEND, needs_gpu=True, variants=("cpu",))
+    with_gpu, without = (
+        worker(box, Containers(), needing),
+        worker(box, Containers(), needing, device="cpu"),
+    )
+    assert (value(with_gpu, "--device"), with_gpu.gpus, with_gpu.variant) == ("cuda", ("all",), "")
+    assert (value(without, "--device"), without.gpus, without.variant) == ("cpu", (), "cpu")
+
+
+def test_a_checkpoint_that_is_only_a_name_is_passed_on_as_it_is(box: Box) -> None:
+    naming = msgspec.structs.replace(BACKEND, checkpoint_is="name")
+    program = worker(box, Containers(), naming, checkpoint="org/model")
+    assert value(program, "--checkpoint") == "org/model"
+    assert set(mounts(program)) == set(mounts(worker(box, Containers())))
 
 
 def test_only_a_declared_need_or_a_tcp_endpoint_opens_the_network(box: Box) -> None:

@@ -11,6 +11,7 @@ from rpent_box.errors import BadOption, SocketBusy
 from rpent_box.launch.box import Box
 from rpent_box.launch.program import Program, Running
 from rpent_box.launch.standalone import standalone_worker
+from rpent_box.worker.needs import Needs
 
 
 class Untouched(Struct, frozen=True):
@@ -22,6 +23,9 @@ class Untouched(Struct, frozen=True):
     def check(self, program: Program) -> None:
         raise AssertionError("a program was checked")
 
+    def sees_gpus(self) -> bool:
+        raise AssertionError("a GPU was looked for")
+
     def start(self, program: Program, box: Box) -> Running:
         raise AssertionError("a program was started")
 
@@ -30,6 +34,7 @@ def serve_at(listen: str, tmp_path: Path) -> None:
     with standalone_worker(
         BACKEND,
         Untouched(),
+        needs=Needs(device="cpu"),
         checkpoint=None,
         platform="toy",
         options=(),

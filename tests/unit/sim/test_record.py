@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from rpent_box_toy.backend import META as MODEL
 from rpent_box_toy.platform import META as PLATFORM
 
+from rpent_box.contracts.checkpoint import CheckpointFile, CheckpointManifest
 from rpent_box.contracts.control_messages import EpisodePlayed
 from rpent_box.errors import OutputError, ProgramDied
 from rpent_box.sim.manifest import (
@@ -82,6 +83,23 @@ def test_a_complete_run_holds_what_decided_its_results(tmp_path):
     assert manifest.images == {"worker": "sha256:1"}
     assert (manifest.episodes_played, manifest.successes) == (2, 1)
     assert manifest.finished_at is not None
+
+
+def test_a_run_says_which_files_decided_its_actions(tmp_path):
+    weights = CheckpointFile(role="weights", path="a.pt", size=3, sha256="a" * 64)
+    checkpoint = CheckpointManifest(
+        backend="toy", platform="toy", checkpoint="toys", files=(weights,), suites=("toy_easy",)
+    )
+    with RunRecord(str(tmp_path), PLAN, STARTED) as record:
+        record.note(checkpoint=checkpoint)
+        record.note(images={})
+    assert read_manifest(record.run_dir).checkpoint == checkpoint
+
+
+def test_of_a_worker_that_ran_already_no_files_are_known(tmp_path):
+    with RunRecord(str(tmp_path), PLAN, STARTED) as record:
+        record.note(checkpoint=None)
+    assert read_manifest(record.run_dir).checkpoint is None
 
 
 def test_a_failed_run_keeps_its_rows_and_says_why(tmp_path):

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from rpent_box.backends.checkpoint_files import find_files, require_file
+from rpent_box.contracts.checkpoint import WRITTEN_FILE, CheckpointManifest, Inspection
+from rpent_box.errors import BadCheckpoint
+from rpent_box.launch.checkpoints import (
+    checkpoint_of_run,
+    inspect_checkpoint,
+    read_written,
+    require_agreement,
+    write_manifest,
+    written_path,
+)
+from rpent_box.worker.backend import BackendSpec
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    statistics: Annotated[str, Meta(description="Elsewhere.", extra={"path": True})] = ""
+    suites: str = ""
+    service: str = ""
+
+
+def inspect(options: Options, path: Path, platform: str) -> Inspection:
+    """Weights are whatever ends in .pt; statistics lie with them, or where an option says."""
+    if path.is_file():
+        return Inspection(files=(require_file(path, role="weights"),))
+    weights = find_files(path, "*.pt", role="weights")
+    statistics = require_file(options.statistics or path / "stats.json", role="statistics")
+    return Inspection(
+        # A file may be named twice, e.g. weights that hold a tokenizer; one line is enough.
+        files=(*weights, statistics, statistics),
+        facts={"action_horizon": "32", "platform": platform},
+        suites=tuple(options.suites.split(",")) if options.suites else (),
+    )
+
+
+SPEC = BackendSpec(
+    name="wander",
+    kind="wam",
+    summary="",
+    options=Options,
+    load=lambda options, context: pytest.fail("nothing is loaded here"),
+    inspect=inspect,
+    platforms=("libero",),
+    action_spaces=(),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "ours"
+    path.mkdir()
+    (path / "a.pt").write_bytes(b"half of the weights")
+    (path / "b.pt").write_bytes(b"the other half")
+    (path / "stats.json").write_text('{"of": "libero_spatial"}')
+    return path
+
+
+DEFAULTS = Options()
+
+
+def look(path: Path, *suites: str, options: Options = DEFAULTS) -> CheckpointManifest:
+    return inspect_checkpoint(SPEC, options, path, "libero", suites, say=lambda text: None)
+
+
+def run(
+    path: Path | None, suite: str | None = None, *words: str, spec: BackendSpec = SPEC
+) -> CheckpointManifest | None:
+    given = None if path is None else str(path)
+    return checkpoint_of_run(spec, words, given, "libero", suite, say=lambda text: None)
+
+
+def tie(path: Path, *suites: str) -> None:
+    write_manifest(written_path(path), look(path, *suites))
+
+
+def test_a_manifest_names_every_file_with_its_hash(folder: Path) -> None:
+    manifest = look(folder)
+    assert (manifest.backend, manifest.platform, manifest.checkpoint) == (
+        "wander",
+        "libero",
+        "ours",
+    )
+    assert [(file.role, file.path) for file in manifest.files] == [
+        ("weights", "a.pt"),
+        ("weights", "b.pt"),
+        ("statistics", "stats.json"),
+    ]
+    assert manifest.files[0].size == 19
+    assert manifest.files[0].sha256 == hashlib.sha256(b"half of the weights").hexdigest()
+    assert manifest.facts["action_horizon"] == "32"
+    assert manifest.suites == ()
+
+
+def test_a_file_outside_is_named_by_its_whole_path(folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "stats.json"
+    elsewhere.write_text("{}")
+    manifest = look(folder, options=Options(statistics=str(elsewhere)))
+    assert manifest.files[-1].path == str(elsewhere)
+
+
+def test_a_relative_path_is_the_callers_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    assert look(Path("ours")) == look(folder)
+
+
+def test_a_single_file_is_a_checkpoint_too(folder: Path) -> None:
+    manifest = look(folder / "a.pt")
+    assert [(file.path, file.size) for file in manifest.files] == [("a.pt", 19)]
+    assert written_path(folder / "a.pt") == folder / f"a.pt.{WRITTEN_FILE}"
+    tie(folder / "a.pt", "libero_spatial")
+    with pytest.raises(BadCheckpoint, match="trained on libero_spatial"):
+        run(folder / "a.pt", "libero_10")
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadCheckpoint, match="there is no checkpoint at"):
+        look(tmp_path / "nowhere")
+
+
+def test_what_a_backend_refuses_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadCheckpoint, match=r"wanted \*\.pt"):
+        look(tmp_path)
+
+
+def test_suites_that_the_files_contradict_are_refused(folder: Path) -> None:
+    spatial = Options(suites="libero_spatial,libero_10")
+    assert look(folder, options=spatial).suites == ("libero_spatial", "libero_10")
+    assert look(folder, "libero_10", options=spatial).suites == ("libero_10",)
+    with pytest.raises(BadCheckpoint, match="not for libero_goal"):
+        look(folder, "libero_goal", options=spatial)
+
+
+def test_a_written_manifest_is_read_back_as_it_was(folder: Path) -> None:
+    assert read_written(folder) is None
+    tie(folder, "libero_spatial")
+    assert read_written(folder) == look(folder, "libero_spatial")
+    assert (folder / WRITTEN_FILE).is_file()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"backend": "wander"}'])
+def test_a_written_manifest_that_is_none_is_refused_with_how_to_renew_it(
+    folder: Path, content: bytes
+) -> None:
+    (folder / WRITTEN_FILE).write_bytes(content)
+    with pytest.raises(BadCheckpoint, match="is not a checkpoint's manifest") as caught:
+        run(folder)
+    assert f"rpent-box checkpoint inspect {folder}" in caught.value.hint
+
+
+def test_a_run_of_an_untied_checkpoint_may_play_anything(folder: Path) -> None:
+    manifest = run(folder, "libero_10")
+    assert manifest is not None
+    assert manifest.suites == ()
+
+
+def test_a_run_of_another_suite_is_refused(folder: Path) -> None:
+    tie(folder, "libero_spatial")
+    manifest = run(folder, "libero_spatial")
+    assert manifest is not None
+    assert manifest.suites == ("libero_spatial",)
+    with pytest.raises(BadCheckpoint) as caught:
+        run(folder, "libero_10")
+    assert caught.value.message == (
+        "the checkpoint ours was trained on libero_spatial; you asked for libero_10"
+    )
+
+
+def test_suites_that_only_the_files_name_count_as_well(folder: Path) -> None:
+    with pytest.raises(BadCheckpoint, match="you asked for libero_10"):
+        run(folder, "libero_10", "--suites=libero_spatial")
+
+
+def test_where_the_suite_is_not_known_yet_only_the_files_are_compared(folder: Path) -> None:
+    tie(folder, "libero_spatial")
+    assert run(folder, None) == look(folder, "libero_spatial")
+
+
+def test_statistics_of_another_suite_are_refused_though_they_look_right(folder: Path) -> None:
+    tie(folder, "libero_spatial")
+    (folder / "stats.json").write_text('{"of": "libero_object"}!')
+    with pytest.raises(BadCheckpoint) as caught:
+        run(folder, "libero_spatial")
+    assert "the statistics stats.json changed: it has 24 bytes" in caught.value.message
+    assert "and had 24 bytes" in caught.value.message
+    assert "--backend wander --write" in caught.value.hint
+
+
+def test_statistics_from_elsewhere_are_compared_by_what_is_in_them(
+    folder: Path, tmp_path: Path
+) -> None:
+    tie(folder, "libero_spatial")
+    elsewhere = tmp_path / "stats.json"
+    elsewhere.write_text('{"of": "libero_spatial"}')
+    assert run(folder, "libero_spatial", f"--statistics={elsewhere}") is not None
+    elsewhere.write_text('{"of": "libero_object"}')
+    with pytest.raises(BadCheckpoint, match=r"stats.json \(then stats.json\) changed"):
+        run(folder, "libero_spatial", f"--statistics={elsewhere}")
+
+
+def test_shards_that_changed_places_are_refused(folder: Path) -> None:
+    tie(folder)
+    (folder / "a.pt").rename(folder / "c")
+    (folder / "b.pt").rename(folder / "a.pt")
+    (folder / "c").rename(folder / "b.pt")
+    with pytest.raises(BadCheckpoint) as caught:
+        run(folder)
+    assert "weights a.pt changed" in caught.value.message
+    assert "weights b.pt changed" in caught.value.message
+
+
+def test_a_file_that_came_later_is_refused(folder: Path) -> None:
+    tie(folder)
+    (folder / "c.pt").write_bytes(b"a third half")
+    with pytest.raises(BadCheckpoint, match="the weights c.pt is new"):
+        run(folder)
+
+
+def test_what_is_not_read_this_time_is_not_missed(folder: Path) -> None:
+    manifest = look(folder)
+    fewer = replace(manifest, files=manifest.files[:1])
+    require_agreement(fewer, manifest, folder / WRITTEN_FILE)
+
+
+def test_a_manifest_of_another_backend_is_refused(folder: Path) -> None:
+    write_manifest(written_path(folder), replace(look(folder), backend="other"))
+    with pytest.raises(BadCheckpoint, match="it was written for other, not for wander"):
+        run(folder)
+
+
+def test_the_folder_may_move(folder: Path, tmp_path: Path) -> None:
+    tie(folder, "libero_spatial")
+    moved = folder.rename(tmp_path / "theirs")
+    assert run(moved, "libero_spatial") is not None
+
+
+def test_where_no_file_decides_nothing_is_known(folder: Path) -> None:
+    assert run(None) is None
+    assert run(folder, spec=replace(SPEC, inspect=None)) is None
+    assert run(folder, spec=replace(SPEC, checkpoint_is="name")) is None
+    borrowing = replace(SPEC, borrows="service")
+    assert run(folder, None, "--service=ws://127.0.0.1:1", spec=borrowing) is None
+    assert run(folder, spec=borrowing) is not None
+
+
+def test_a_path_with_a_space_can_be_copied_from_the_hint(folder: Path, tmp_path: Path) -> None:
+    moved = folder.rename(tmp_path / "two words")
+    tie(moved)
+    (moved / "a.pt").write_bytes(b"new")
+    with pytest.raises(BadCheckpoint) as caught:
+        run(moved)
+    assert f"inspect '{moved}' --backend" in caught.value.hint
