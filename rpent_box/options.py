@@ -32,8 +32,7 @@ def add_options(parser: argparse._ActionsContainer, options: type[Struct]) -> No
     for field in msgspec.structs.fields(options):
         kind, description = _unwrap(field.type)
         flag = "--" + field.name.replace("_", "-")
-        default = None if field.default is msgspec.NODEFAULT else field.default
-        text = f"{description} (default: {default})".strip()
+        text = _with_default(description, field.default)
         if kind is bool:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         else:
@@ -79,7 +78,7 @@ def describe_options(options: type[Struct]) -> dict[str, str]:
     for field in msgspec.structs.fields(options):
         kind, description = _unwrap(field.type)
         choices = f" ({', '.join(_choices(kind) or ())})" if _choices(kind) else ""
-        found[field.name] = f"{description}{choices} (default: {field.default})".strip()
+        found[field.name] = _with_default(f"{description}{choices}", field.default)
     return found
 
 
@@ -89,6 +88,12 @@ def path_fields(options: type[Struct]) -> list[str]:
     The launcher makes such a path absolute and shows it to the worker's container, read-only.
     """
     return [field.name for field in msgspec.structs.fields(options) if _is_path(field.type)]
+
+
+def _with_default(text: str, default: object) -> str:
+    """Add the default, unless it stands for something that is not given."""
+    nothing = default is None or default == "" or default is msgspec.NODEFAULT
+    return text.strip() if nothing else f"{text} (default: {default})".strip()
 
 
 def _is_path(annotation: Any) -> bool:  # noqa: ANN401 - a type expression has no type

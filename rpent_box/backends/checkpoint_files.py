@@ -95,7 +95,7 @@ def read_json(path: str | os.PathLike[str], *, role: str) -> dict[str, Any]:
     text = read_text(path, role=role)
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadCheckpoint(
             f"the {role} {path} is not JSON: {error}", hint="Copy the file again; it may be cut."
         ) from error
@@ -117,7 +117,8 @@ def read_yaml(path: str | os.PathLike[str], *, role: str) -> dict[str, Any]:
     text = read_text(path, role=role)
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    # A ValueError comes from what looks like a date and is none.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadCheckpoint(f"the {role} {path} is not YAML: {error}") from error
     return _require_object(value, path, role)
 

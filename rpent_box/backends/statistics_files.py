@@ -35,7 +35,7 @@ def require_vector(
     value = _at(statistics, names, role)
     try:
         vector = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadCheckpoint(f"{place} in the {role} is not a list of numbers") from error
     if vector.shape != (length,):
         raise _wrong_length(vector, place, length, role, belongs or {})

@@ -4,21 +4,27 @@
 from __future__ import annotations
 
 import io
-import json
+import math
+import os
 import pickletools
 import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 from rpent_box.errors import BadCheckpoint
 
 LARGEST_HEADER = 100 * 1024 * 1024
 LARGEST_PICKLE = 512 * 1024 * 1024
 """Of the names in a PyTorch file; its numbers lie beside them."""
+MOST_OPCODES = 5_000_000
+"""Of the same: a few seconds' worth. The largest models have some ten thousand tensors."""
+MOST_AXES = 64
+"""Of a tensor: more than any framework allows."""
 _COPY_AGAIN = "Copy the file again, and compare its size with the original's."
 _TEXT_OPCODES = {
     "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE",
@@ -29,6 +35,7 @@ _BYTES = {
     "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
     "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8,
 }  # fmt: skip
+_Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
 class TensorEntry(Struct, frozen=True, kw_only=True):
@@ -37,6 +44,14 @@ class TensorEntry(Struct, frozen=True, kw_only=True):
     dtype: str
     """As the format spells it: `F32`, `BF16`, …"""
     shape: tuple[int, ...]
+
+
+class _HeaderEntry(TensorEntry, frozen=True, kw_only=True):
+    """The same, with where it lies in the file."""
+
+    shape: Annotated[tuple[_Count, ...], Meta(max_length=MOST_AXES)]
+    data_offsets: tuple[_Count, _Count]
+    """Of its first byte and behind its last, counted from the header's end."""
 
 
 class SafetensorsHeader(Struct, frozen=True, kw_only=True):
@@ -60,22 +75,20 @@ def read_safetensors_header(path: str | Path, *, role: str = "weights") -> Safet
     """Return names, dtypes and shapes. Raises `BadCheckpoint` for a cut or foreign file."""
     path = Path(path)
     with _opened(path, role) as file:
-        size = path.stat().st_size
+        size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 10 or not 2 <= length <= LARGEST_HEADER:
             raise BadCheckpoint(f"the {role} {path} is not a safetensors file")
         if 8 + length > size:
             raise _cut(path, role, f"its header alone takes {8 + length} bytes, it has {size}")
-        header = _parse_header(file.read(length), path, role)
-    raw_metadata = header.pop("__metadata__", None) or {}
-    end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-    _require_size(path, role, wanted=8 + length + end, size=size)
+        entries, metadata = _parse_header(file.read(length), path, role)
+    _require_size(path, role, wanted=8 + length + _end_of_data(entries, path, role), size=size)
     return SafetensorsHeader(
         tensors={
-            name: TensorEntry(dtype=entry["dtype"], shape=tuple(entry["shape"]))
-            for name, entry in header.items()
+            name: TensorEntry(dtype=entry.dtype, shape=entry.shape)
+            for name, entry in entries.items()
         },
-        metadata={str(key): str(value) for key, value in raw_metadata.items()},
+        metadata=metadata,
     )
 
 
@@ -111,26 +124,42 @@ def require_names(
         )
 
 
-def _parse_header(raw: bytes, path: Path, role: str) -> dict[str, Any]:
+def _parse_header(
+    raw: bytes, path: Path, role: str
+) -> tuple[dict[str, _HeaderEntry], dict[str, str]]:
     try:
-        header = json.loads(raw)
-        for name, entry in header.items():
-            if name != "__metadata__":
-                _check_entry(entry)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadCheckpoint(f"the {role} {path} is not a safetensors file: {error!r}") from error
-    checked: dict[str, Any] = header
-    return checked
+        parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        metadata = parts.pop("__metadata__", msgspec.Raw(b"null"))
+        return (
+            {name: _decode_entry(name, part) for name, part in parts.items()},
+            msgspec.json.decode(metadata, type=dict[str, str] | None) or {},
+        )
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadCheckpoint(f"the {role} {path} is not a safetensors file: {error}") from error
 
 
-def _check_entry(entry: dict[str, Any]) -> None:
-    start, end = entry["data_offsets"]
-    count = 1
-    for length in entry["shape"]:
-        count *= length
-    width = _BYTES.get(entry["dtype"])
-    if start < 0 or end < start or (width is not None and end - start != count * width):
-        raise ValueError(f"{entry} contradicts itself")
+def _decode_entry(name: str, part: msgspec.Raw) -> _HeaderEntry:
+    entry = msgspec.json.decode(part, type=_HeaderEntry)
+    start, end = entry.data_offsets
+    width = _BYTES.get(entry.dtype)
+    if width is not None and end - start != math.prod(entry.shape) * width:
+        raise ValueError(
+            f"{name} is {entry.dtype} {list(entry.shape)}, and has {end - start} bytes"
+        )
+    return entry
+
+
+def _end_of_data(entries: dict[str, _HeaderEntry], path: Path, role: str) -> int:
+    """Return where the last tensor ends. Each begins where another ended, as the format has it."""
+    end = 0
+    for name, entry in sorted(entries.items(), key=lambda item: item[1].data_offsets):
+        if entry.data_offsets[0] != end or entry.data_offsets[1] < end:
+            raise BadCheckpoint(
+                f"the {role} {path} is not a safetensors file: {name} lies at "
+                f"{list(entry.data_offsets)}, and the tensor before it ends at {end}"
+            )
+        end = entry.data_offsets[1]
+    return end
 
 
 def _require_size(path: Path, role: str, *, wanted: int, size: int) -> None:
@@ -154,8 +183,10 @@ def _names_in_zip(file: IO[bytes], path: Path, role: str) -> frozenset[str]:
             if pickles[0].file_size > LARGEST_PICKLE:
                 raise BadCheckpoint(f"the {role} {path} has {pickles[0].file_size} bytes of names")
             _require_entries_inside(archive, path, role)
-            raw = archive.read(pickles[0])
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+            with archive.open(pickles[0]) as stream:
+                # No more than is announced, so that a file which unpacks to more fails its check.
+                raw = stream.read(pickles[0].file_size)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
         raise _cut(path, role, f"the zip file is not whole ({error})") from error
     return _text_constants(io.BytesIO(raw), 1, path, role)
 
@@ -168,7 +199,10 @@ def _require_entries_inside(archive: zipfile.ZipFile, path: Path, role: str) -> 
 
 
 def _is_pickle(entry: zipfile.ZipInfo) -> bool:
-    return entry.filename.count("/") == 1 and entry.filename.endswith("/data.pkl")
+    # PyTorch stores without packing; what it can unpack besides is deflate.
+    packings = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    is_data = entry.filename.count("/") == 1 and entry.filename.endswith("/data.pkl")
+    return is_data and entry.compress_type in packings
 
 
 def _names_in_legacy(file: IO[bytes], path: Path, role: str) -> frozenset[str]:
@@ -179,14 +213,23 @@ def _names_in_legacy(file: IO[bytes], path: Path, role: str) -> frozenset[str]:
 def _text_constants(stream: IO[bytes], pickles: int, path: Path, role: str) -> frozenset[str]:
     """Return the texts in the last of `pickles`, which follow each other in `stream`."""
     names: set[str] = set()
+    left = MOST_OPCODES
     try:
         for _ in range(pickles):
             names.clear()
             for opcode, argument, _ in pickletools.genops(stream):
+                left -= 1
+                if left < 0:
+                    raise BadCheckpoint(
+                        f"the {role} {path} is no model's weights: its names take more than "
+                        f"{MOST_OPCODES} steps to read"
+                    )
                 if opcode.name in _TEXT_OPCODES:
                     names.add(str(argument))
-    except (ValueError, EOFError) as error:
-        raise _cut(path, role, f"its names cannot be read ({error})") from error
+    # A length that is made up asks for more memory than there is.
+    except (ValueError, EOFError, MemoryError, OverflowError) as error:
+        why = str(error) or type(error).__name__
+        raise _cut(path, role, f"its names cannot be read ({why})") from error
     return frozenset(names)
 
 

@@ -124,6 +124,7 @@ def inspect(
             pairs=backend_option or [],
             predict_future=False,
             known=options_of(context),
+            environ=os.environ,
         )
         _check(spec, chosen, suite or [])
         if write is False and output is not None:

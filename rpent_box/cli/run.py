@@ -71,6 +71,7 @@ def run(
                 pairs=backend_option or [],
                 predict_future=predict_future,
                 known=options_of(context),
+                environ=os.environ,
             )
         elif context.args or backend_option or predict_future:
             raise _options_of_a_borrowed_worker(endpoint)

@@ -94,6 +94,7 @@ def serve(
                 pairs=backend_option or [],
                 predict_future=predict_future,
                 known=options_of(context),
+                environ=os.environ,
             ),
             launcher=launcher,
             build=build,

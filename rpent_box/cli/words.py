@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import typer
@@ -23,12 +23,14 @@ def backend_arguments(
     pairs: Sequence[str],
     predict_future: bool,
     known: Sequence[str],
+    environ: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Return the words for the worker's own options, checked against `spec.options`.
 
     `words` are unknown options of ours, `pairs` are `key=value`, `known` are our own options, for
     the suggestion when a word is neither. `--fast-wam-config` counts as `--config` of fast-wam.
-    Raises `BadOption`.
+    What is not given is filled from the variables in `environ` that the backend declares. Raises
+    `BadOption`.
     """
     mine = [_without_prefix(spec, word) for word in words] + [_pair_to_word(pair) for pair in pairs]
     if predict_future:
@@ -36,6 +38,7 @@ def backend_arguments(
         mine.append("--predict-future")
     for word in mine:
         _refuse_unknown(spec, word, known)
+    mine += _from_environment(spec, mine, environ)
     return tuple(_checked(spec.options, mine, program=f"rpent-box serve {spec.name}"))
 
 
@@ -67,6 +70,23 @@ def _checked(options: type[Struct], words: list[str], *, program: str) -> list[s
     given = to_arguments(parse_options(options, words, program=program))
     defaults = set(to_arguments(options()))
     return [word for word in given if word not in defaults]
+
+
+def _from_environment(
+    spec: BackendSpec, words: Sequence[str], environ: Mapping[str, str]
+) -> list[str]:
+    """Return words for the options that a declared variable stands in for."""
+    flags = {word.split("=")[0] for word in words}
+    if spec.borrows and "--" + spec.borrows.replace("_", "-") in flags:
+        # The service was started with files of its own.
+        return []
+    own = set(option_names(spec.options))
+    found = []
+    for variable, field in spec.env_fallbacks.items():
+        flag = "--" + field.replace("_", "-")
+        if flag in own and flag not in flags and environ.get(variable):
+            found.append(f"{flag}={environ[variable]}")
+    return found
 
 
 def _without_prefix(spec: BackendSpec, word: str) -> str:

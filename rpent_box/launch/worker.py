@@ -62,11 +62,12 @@ def worker_program(
 
     `options` are the words of the backend's own options, `needs` is what follows from them.
     `endpoint` is a tcp address to listen at instead of the box's socket. Raises `BadOption` when
-    the checkpoint, or a path in the options, does not exist.
+    the checkpoint, or a path in the options, does not exist, `BadCheckpoint` as `spec.inspect`.
     """
     seen = seen_paths(launcher, box)
     weights = _weights(spec, checkpoint)
     options, named = _with_whole_paths(spec.options, options)
+    read = _files_read(spec, weights, platform, options)
     words = [spec.name, "--endpoint", endpoint or seen.worker_endpoint, "--platform", platform]
     words += ["--box", box.id, "--view", launcher.view, "--lease", str(seen.lease)]
     words += ["--threads", str(threads), "--device", needs.device]
@@ -81,12 +82,22 @@ def worker_program(
         variant="cpu" if needs.cpu_variant else "",
         python=python,
         root=root,
-        mounts=(*_mounts(box.paths), *mounts_of([*([weights] if weights else []), *named])),
+        mounts=(*_mounts(box.paths), *mounts_of([*([weights] if weights else []), *named, *read])),
         gpus=gpus_of(cuda_device) or (ALL_GPUS if needs.device == "cuda" else ()),
         network=needs.network or endpoint is not None,
         threads=threads,
         log=log,
     )
+
+
+def _files_read(
+    spec: BackendSpec, weights: Path | None, platform: str, options: Sequence[str]
+) -> list[Path]:
+    """Return what the model reads besides: statistics that lie beside a single file of weights."""
+    if weights is None or spec.inspect is None:
+        return []
+    given = parse_options(spec.options, options, program="the backend")
+    return [Path(file.path) for file in spec.inspect(given, weights, platform).files]
 
 
 def check_files(spec: BackendSpec, checkpoint: str | None, options: Sequence[str]) -> None:

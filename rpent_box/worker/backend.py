@@ -138,4 +138,5 @@ class BackendSpec(Struct, frozen=True, kw_only=True):
     proof: str = ""
     """How far this adapter has been proven, in one sentence, for `rpent-box list`."""
     env_fallbacks: dict[str, str] = {}
-    """Environment variable → launcher option (`python`, `root`) that it fills when not given."""
+    """Environment variable → what it fills when not given: the launcher's `python` or `root`, or an
+    option of this backend."""

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Against the real server of rlinf-rldx, whose model alone is a stand-in.
 
-python3.10 -m venv /tmp/rldx && /tmp/rldx/bin/pip install rlinf-rldx==1.0.1.post10
-/tmp/rldx/bin/pip install msgspec posix-ipc
-RPENT_BOX_RLDX_PYTHON=/tmp/rldx/bin/python pytest -m upstream tests/upstream/test_rldx_server.py
+rpent-box build rldx --launcher process        # needs a python3.10; prints the environment's Python
+RPENT_BOX_RLDX_PYTHON=/that/python pytest -m upstream tests/upstream/test_rldx_server.py
 """
 
 from __future__ import annotations

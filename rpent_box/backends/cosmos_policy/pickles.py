@@ -70,7 +70,7 @@ class _Machine:
             "BINGET": self._recall,
             "LONG_BINGET": self._recall,
             "GLOBAL": lambda argument: self._look_up(str(argument).replace(" ", ".", 1)),
-            "STACK_GLOBAL": lambda _: self._look_up(".".join(map(str, self._pop(2)))),
+            "STACK_GLOBAL": lambda _: self._look_up(_dotted(*self._pop(2))),
             "REDUCE": lambda _: self._call(*self._pop(2)),
             "BINPERSID": lambda _: self._resolve(*self._pop(1)),
         }
@@ -142,7 +142,9 @@ class _Machine:
 
     def _look_up(self, name: str) -> None:
         if name not in self._names:
-            raise UnsafePickle(f"it names {name}, which is not part of a dictionary of tensors")
+            raise UnsafePickle(
+                f"it names {name[:80]}, which is not part of a dictionary of tensors"
+            )
         self._stack.append(self._names[name])
 
     def _call(self, function: object, arguments: object) -> None:
@@ -155,3 +157,9 @@ class _Machine:
         if self._persistent is None:
             raise UnsafePickle("it refers to something outside of itself")
         self._stack.append(self._persistent(key))
+
+
+def _dotted(module: object, attribute: object) -> str:
+    if not isinstance(module, str) or not isinstance(attribute, str):
+        raise ValueError("the pickle names something with no text")
+    return f"{module}.{attribute}"

@@ -35,7 +35,7 @@ BACKEND = BackendSpec(
     python="3.10",
     memory="6.8 GB of GPU memory (its authors' figure); more with T5-11B for new instructions",
     licence="code Apache-2.0; weights as their model cards say (NVIDIA)",
-    proof="equals its own code's inputs and outputs; its code ran on a CPU with a small network, "
-    "with identical actions; no GPU and no real weights",
+    proof="inputs and actions equal its own code's; that code ran on a CPU with a small network; "
+    "never on a GPU or with real weights",
     env_fallbacks={"COSMOS_POLICY_PYTHON": "python", "COSMOS_POLICY_ROOT": "root"},
 )

@@ -4,12 +4,14 @@
 A tensor in such a file is a call of `torch._utils._rebuild_tensor_v2` on a storage, and the storage
 a call of `torch.storage._load_from_bytes` on bytes that are, in turn, what `torch.save` wrote in
 its old format: four pickles and the numbers. PyTorch would unpickle those bytes as well; here, both
-layers are data (`pickles.py`).
+layers are data (`pickles.py`). What such a file holds is put into no message: a few bytes of
+containers within containers would become a text without end.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import mmap
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -89,10 +91,13 @@ def _rebuild_tensor(
         raise ValueError("a tensor has no storage")
     lengths, steps = _counts(shape), _counts(stride)
     if len(lengths) != len(steps):
-        raise ValueError(f"a tensor has shape {shape} and strides {stride}")
+        raise ValueError(f"a tensor has shape {lengths} and strides {steps}")
     last = offset + sum((n - 1) * step for n, step in zip(lengths, steps, strict=True))
     if offset < 0 or 0 in lengths or last >= storage.numbers.size:
         raise ValueError("a tensor reaches beyond its storage")
+    if math.prod(lengths) > storage.numbers.size:
+        # Strides of zero: a few bytes that would become many gigabytes.
+        raise ValueError("a tensor is larger than its storage")
     width = storage.numbers.itemsize
     view = np.lib.stride_tricks.as_strided(
         storage.numbers[offset:], lengths, [step * width for step in steps], writeable=False
@@ -102,7 +107,7 @@ def _rebuild_tensor(
 
 def _counts(value: object) -> tuple[int, ...]:
     if not isinstance(value, tuple) or not all(type(n) is int and n >= 0 for n in value):
-        raise ValueError(f"{value!r} is no shape")
+        raise ValueError("a tensor has no shape")
     return value
 
 
@@ -132,10 +137,10 @@ class _Reference(NamedTuple):
 def _reference(key: object) -> _Reference:
     """Read `("storage", type, key, where it was, count, None)`."""
     if not isinstance(key, tuple) or len(key) != 6 or key[0] != "storage" or key[5] is not None:
-        raise ValueError(f"a storage is called {key!r}")
+        raise ValueError("a storage has no name")
     _, kind, name, _, count, _ = key
     if not isinstance(kind, _Type) or not isinstance(name, str) or not isinstance(count, int):
-        raise ValueError(f"a storage is called {key!r}")
+        raise ValueError("a storage has no name")
     return _Reference(kind, name, count)
 
 

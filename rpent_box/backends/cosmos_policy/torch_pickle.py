@@ -72,11 +72,15 @@ def _strange_names(file: IO[bytes], known: TorchFile) -> Iterator[str]:
                 yield from _names_in(cast("IO[bytes]", view))
         return
     with zipfile.ZipFile(file) as archive:
-        for name in archive.namelist():
-            if name.endswith("/constants.pkl"):
+        for entry in archive.infolist():
+            if entry.filename.endswith("/constants.pkl"):
                 yield "TorchScript code"
-            elif name.endswith("/data.pkl"):
-                yield from _names_in(io.BytesIO(archive.read(name)))
+            elif entry.filename.endswith("/data.pkl"):
+                # torch.save stores it as it is; a compressed one could become any number of bytes.
+                if entry.compress_type != zipfile.ZIP_STORED:
+                    yield "a compressed pickle"
+                else:
+                    yield from _names_in(io.BytesIO(archive.read(entry)))
 
 
 def _names_in(stream: IO[bytes]) -> Iterator[str]:

@@ -58,8 +58,9 @@ def inspect(options: FastWamOptions, path: Path, platform: str) -> Inspection:
     files = find_model_files(options, path, recipe)
     layout = stated_layout(recipe)
     calibrate(files, layout, recipe)
+    configuration = (require_file(options.config, role="configuration"),) if options.config else ()
     return Inspection(
-        files=files.all(),
+        files=(*files.all(), *configuration),
         facts={
             "action_horizon": str(recipe.action_horizon),
             "execute_steps": str(recipe.execute_steps),
@@ -148,8 +149,7 @@ def _find_statistics(options: FastWamOptions, weights: Path) -> ExpectedFile:
         f"{weights.stem}_dataset_stats.json",
         "dataset_stats.json",
         role="statistics",
-        hint="Give their folder instead of the weights' file (a container sees only what it is "
-        "given), or: --dataset-stats FILE",
+        hint="Where they are elsewhere: --dataset-stats FILE",
     )
 
 

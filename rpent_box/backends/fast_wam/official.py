@@ -124,6 +124,8 @@ def _load_weights(model: Any, path: str) -> None:  # noqa: ANN401
     try:
         payload = model.load_checkpoint(path)
     except RuntimeError as error:
+        if "size mismatch" not in str(error):
+            raise
         raise BadCheckpoint(
             f"the weights {Path(path).name} are of other sizes than the configuration says",
             hint="Give the configuration that they were trained with.",

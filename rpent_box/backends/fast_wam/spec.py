@@ -27,6 +27,7 @@ BACKEND = BackendSpec(
     name="fast-wam",
     kind="wam",
     summary="FastWAM (Wan2.2 5B with an action expert): actions without imagining the future",
+    env_fallbacks={"DIFFSYNTH_MODEL_BASE_PATH": "model_base_path"},
     options=FastWamOptions,
     load=_load,
     inspect=_inspect,

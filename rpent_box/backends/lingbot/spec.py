@@ -27,6 +27,7 @@ BACKEND = BackendSpec(
     name="lingbot",
     kind="vla",
     summary="LingBot-VLA for RoboTwin's two arms, absolute end-effector poses, on a GPU",
+    env_fallbacks={"QWEN25_PATH": "qwen_path"},
     options=LingbotOptions,
     load=_load,
     inspect=_inspect,

@@ -27,6 +27,7 @@ BACKEND = BackendSpec(
     name="pi05",
     kind="vla",
     summary="Pi0.5, a vision-language-action model, through openpi's PyTorch policy",
+    env_fallbacks={"OPENPI_DATA_HOME": "tokenizer"},
     options=Pi05Options,
     load=_load,
     inspect=_inspect,

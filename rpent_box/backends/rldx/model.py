@@ -112,6 +112,7 @@ class Rldx:
         values = joined(answer, self._serving.modality)
         actions = self._adapter.decode(values, self._serving.modality)[: self._meta.execute_steps]
         session.is_fresh, session.last = False, values
+        session.past.remember(request.observation.images)
         return ActionChunk(
             actions=np.ascontiguousarray(actions),
             metadata=_facts(options),
@@ -125,8 +126,8 @@ class Rldx:
     def reset(self, session: str) -> None:
         """Forget what `session` has shown, here and at the server."""
         former = self._sessions.pop(session, None)
-        connection = self._server.connect()
         try:
+            connection = self._server.connect()
             self._server.reset(self._names.of(session))
         except RpentBoxError:
             if former is not None:

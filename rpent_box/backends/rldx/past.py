@@ -27,7 +27,7 @@ class Recollection:
         self._shown: deque[dict[str, Image]] = deque(maxlen=longest)
 
     def with_past(self, images: dict[str, Image]) -> dict[str, Image]:
-        """Return `images` and the earlier frames, then remember `images`.
+        """Return `images` and the frames of earlier steps.
 
         At an episode's start its first frame stands for all that came before it.
         """
@@ -36,9 +36,12 @@ class Recollection:
             for steps in self._steps_ago
             for role in self._roles
         }
+        return images | past
+
+    def remember(self, images: dict[str, Image]) -> None:
+        """Keep a copy of what a prediction was made from."""
         if self._shown.maxlen:
             self._shown.append({role: images[role].copy() for role in self._roles})
-        return images | past
 
     def _shown_at(self, steps: int, images: dict[str, Image]) -> dict[str, Image]:
         """Return the last frames shown at or before `steps` ago, else the first ones."""

@@ -37,6 +37,6 @@ BACKEND = BackendSpec(
     memory="14 to 17 GB of GPU memory",
     licence="code: Apache-2.0; WEIGHTS NON-COMMERCIAL: RLWRLD Model License v1.0",
     non_commercial=True,
-    proof="wire goldens and a stand-in server in CI; rlinf-rldx's own server, policy and session "
-    "registry around a stand-in model by hand; never with its weights",
+    proof="wire goldens and a stand-in server in CI; RLDX's whole code with tiny random weights on "
+    "a CPU, by hand; never with real weights",
 )

@@ -20,7 +20,7 @@ import torch
 
 # PyPI's torchvision is built for CUDA; beside a torch for CPUs its own operators are missing, and
 # its import stops at the first that is looked for. None of them is called here.
-for _operator in ("nms", "qnms"):
+for _operator in ("nms", "qnms") if torch.version.cuda is None else ():
     torch.library.define(
         f"torchvision::{_operator}",
         "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",

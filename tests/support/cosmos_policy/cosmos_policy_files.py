@@ -7,6 +7,7 @@ None of it needs PyTorch. The pickles are put together from their instructions: 
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import struct
@@ -52,6 +53,7 @@ def write_statistics(path: Path, **changed: Any) -> None:
     path.write_text(json.dumps(values))
 
 
+@functools.cache
 def bits_of(instructions: tuple[str, ...], seed: int = 0) -> dict[str, NDArray[np.uint16]]:
     """Bits of finite bfloat16 numbers for each instruction."""
     rng = np.random.default_rng(seed)

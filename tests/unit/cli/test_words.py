@@ -14,6 +14,7 @@ from rpent_box.worker.backend import BackendSpec
 
 class Options(Struct, frozen=True, kw_only=True):
     config: Annotated[str, Meta(description="A file.")] = ""
+    service: Annotated[str, Meta(description="A running one.")] = ""
     steps: Annotated[int, Meta(description="Denoising steps.", ge=1)] = 5
     predict_future: Annotated[bool, Meta(description="Future frames.")] = False
     sampling: Annotated[bool, Meta(description="Sample.")] = True
@@ -32,16 +33,24 @@ def spec_with(options: type[Struct]) -> BackendSpec:
         platforms=("toy",),
         action_spaces=("toy.point.delta.v1",),
         aliases=("slow",),
+        borrows="service",
+        env_fallbacks={"SLOW_CONFIG": "config", "SLOW_PYTHON": "python"},
     )
 
 
-def words(*given: str, pairs: tuple[str, ...] = (), future: bool = False) -> tuple[str, ...]:
+def words(
+    *given: str,
+    pairs: tuple[str, ...] = (),
+    future: bool = False,
+    environ: dict[str, str] | None = None,
+) -> tuple[str, ...]:
     return backend_arguments(
         spec_with(Options),
         words=given,
         pairs=pairs,
         predict_future=future,
         known=["--episodes", "--seed"],
+        environ=environ or {},
     )
 
 
@@ -70,7 +79,9 @@ def test_predict_future_is_refused_for_a_backend_without_it() -> None:
         steps: int = 5
 
     with pytest.raises(BadOption, match="slow-wam has no option --predict-future"):
-        backend_arguments(spec_with(Plain), words=(), pairs=(), predict_future=True, known=())
+        backend_arguments(
+            spec_with(Plain), words=(), pairs=(), predict_future=True, known=(), environ={}
+        )
 
 
 def test_a_slip_of_the_pen_gets_a_suggestion() -> None:
@@ -104,3 +115,15 @@ def test_platform_options_are_checked_against_the_platform() -> None:
         platform_arguments(plugin, ["colour=red"])
     with pytest.raises(BadOption, match="KEY=VALUE"):
         platform_arguments(plugin, ["=red"])
+
+
+def test_a_declared_variable_stands_in_for_an_option_that_is_not_given() -> None:
+    environ = {"SLOW_CONFIG": "/from/environment.yaml", "SLOW_PYTHON": "/usr/bin/python3"}
+    assert words(environ=environ) == ("--config=/from/environment.yaml",)
+    assert words("--config", "mine.yaml", environ=environ) == ("--config=mine.yaml",)
+    assert words(environ={"SLOW_CONFIG": ""}) == ()
+
+
+def test_a_borrowed_service_is_told_nothing_of_the_environment() -> None:
+    environ = {"SLOW_CONFIG": "/from/environment.yaml"}
+    assert words("--service=ws://there:1", environ=environ) == ("--service=ws://there:1",)

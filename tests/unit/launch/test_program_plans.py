@@ -11,6 +11,7 @@ from msgspec import Struct
 from rpent_box_toy.backend import BACKEND
 from rpent_box_toy.platform import PLATFORM
 
+from rpent_box.contracts.checkpoint import ExpectedFile, Inspection
 from rpent_box.errors import BadOption
 from rpent_box.launch.box import Box
 from rpent_box.launch.program import Mount, Program, Running
@@ -190,10 +191,32 @@ def test_the_output_folder_is_named_as_the_simulator_sees_it(tmp_path: Path) -> 
 
 def test_a_checkpoint_is_mounted_read_only_and_keeps_its_path(box: Box, tmp_path: Path) -> None:
     (tmp_path / "weights").mkdir()
-    program = worker(box, Containers(), checkpoint=str(tmp_path / "weights"))
+    (tmp_path / "weights/toy.json").write_text("{}")
+    program = worker(box, Containers(), checkpoint=str(tmp_path / "weights"), options=())
     assert value(program, "--checkpoint") == str(tmp_path / "weights")
     mount = mounts(program)[str(tmp_path / "weights")]
     assert (mount.source, mount.read_only) == (str(tmp_path / "weights"), True)
+
+
+def test_what_lies_beside_a_single_file_of_weights_is_mounted_too(box: Box, tmp_path: Path) -> None:
+    weights, statistics = tmp_path / "model.pt", tmp_path / "statistics.json"
+    for path in (weights, statistics):
+        path.write_bytes(b"{}")
+
+    def inspect(options: object, path: Path, platform: str) -> Inspection:
+        beside = path.with_name("statistics.json")
+        return Inspection(
+            files=(
+                ExpectedFile(role="weights", path=str(path)),
+                ExpectedFile(role="statistics", path=str(beside)),
+            )
+        )
+
+    spec = msgspec.structs.replace(BACKEND, inspect=inspect)
+    program = worker(box, Containers(), spec, checkpoint=str(weights), options=())
+    for path in (weights, statistics):
+        mount = mounts(program)[str(path)]
+        assert (mount.source, mount.read_only) == (str(path), True)
 
 
 def test_a_checkpoint_that_is_not_there_is_refused_before_anything_starts(box: Box) -> None:

@@ -14,6 +14,7 @@ import stub_faults
 from cosmos3_parts import asked, episode, loaded, scene, write_statistics
 from sglang_stub import Body, Handler, SGLangStub, png_size
 
+from rpent_box.backends.cosmos3 import service
 from rpent_box.backends.noise import noise_seed
 from rpent_box.contracts.checks import check_actions
 from rpent_box.errors import BadCheckpoint, BadOption, DeadlineExceeded, WorkerFailed
@@ -211,20 +212,24 @@ def test_a_batch_that_the_service_would_not_take_is_refused(
 
 
 def test_a_service_that_is_not_there_is_waited_for_and_then_said_to_be_missing(
-    statistics: Path,
+    statistics: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(service, "POLL_S", 0.02)
     with SGLangStub() as gone:
         pass
     phases: list[str] = []
     began = time.monotonic()
     with pytest.raises(WorkerFailed, match="no SGLang service answers") as failed:
-        loaded(gone, statistics, service_wait_s=1.2, phases=phases)
+        loaded(gone, statistics, service_wait_s=1.0, phases=phases)
     assert 0.5 < time.monotonic() - began < 20.0
     assert any("waiting" in phase for phase in phases)
     assert "--service-wait-s" in str(failed.value)
 
 
-def test_a_service_that_comes_up_late_is_found(stub: SGLangStub, statistics: Path) -> None:
+def test_a_service_that_comes_up_late_is_found(
+    stub: SGLangStub, statistics: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "POLL_S", 0.02)
     calls = []
 
     def still_loading(handler: object, answer: dict[str, object]) -> None:

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 
@@ -188,9 +189,14 @@ def test_weights_that_name_classes_obscurely_are_refused(folder: Path) -> None:
         inspect(folder)
 
 
-def test_a_script_among_the_weights_is_refused(folder: Path) -> None:
-    import zipfile
+def test_a_compressed_pickle_among_the_weights_is_refused(folder: Path) -> None:
+    with zipfile.ZipFile(folder / WEIGHTS, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("more/data.pkl", pickle.dumps({}, 2))
+    with pytest.raises(BadCheckpoint, match="compressed"):
+        inspect(folder)
 
+
+def test_a_script_among_the_weights_is_refused(folder: Path) -> None:
     with zipfile.ZipFile(folder / WEIGHTS, "a") as archive:
         archive.writestr("x/constants.pkl", b"\x80\x02).")
     with pytest.raises(BadCheckpoint, match="TorchScript"):

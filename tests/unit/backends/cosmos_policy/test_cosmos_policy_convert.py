@@ -15,6 +15,7 @@ from cosmos_policy_files import (
     bits_of,
     blob,
     named,
+    sizes,
     storage,
     tensor,
     text,
@@ -231,6 +232,7 @@ def test_a_storage_of_a_big_endian_machine_is_refused(tmp_path: Path) -> None:
         read_tensors(tmp_path / "in.pkl")
 
 
+@pytest.mark.filterwarnings("ignore:invalid escape")
 @settings(max_examples=300)
 @given(st.data())
 def test_no_change_of_a_byte_makes_anything_else_than_tensors(tmp_path_factory, data) -> None:
@@ -293,8 +295,35 @@ def test_the_output_is_replaced_whole_and_leaves_no_draft(tmp_path: Path) -> Non
     assert len(TextEmbeddings.open(target).instructions) == len(INSTRUCTIONS)
 
 
-def test_a_memory_bomb_is_refused(tmp_path: Path) -> None:
+LAUGHS = b"}" + b"q\x00h\x00\x86" * 64
+"""A pair of pairs of pairs …: 64 deep, with 2**64 ends."""
+DEEP = b"}" + b"\x85" * 100_000
+BOMBS = {
+    "bytes that are not there": b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"x.",
+    "a shape of zero strides": b"\x80\x04}"
+    + text("a")
+    + tensor("BF16", SMALL).replace(
+        sizes((1, 2, 4)) + sizes((8, 4, 1)), sizes((2**30, 2**30, 4)) + sizes((0, 0, 1))
+    )
+    + b"s.",
+    "laughs for a value": b"\x80\x04}" + text("a") + LAUGHS + b"s.",
+    "laughs for a name": b"\x80\x04" + LAUGHS + text("a") + b"\x93.",
+    "laughs for a shape": b"\x80\x04}"
+    + text("a")
+    + tensor("BF16", SMALL).replace(sizes((1, 2, 4)), LAUGHS, 1)
+    + b"s.",
+    "depth": b"\x80\x04}" + text("a") + DEEP + b"s.",
+    "depth for a shape": b"\x80\x04}"
+    + text("a")
+    + tensor("BF16", SMALL).replace(sizes((1, 2, 4)), DEEP, 1)
+    + b"s.",
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("raw", BOMBS.values(), ids=BOMBS)
+def test_a_few_bytes_that_would_become_many_are_refused(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "in.pkl"
-    path.write_bytes(b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"x.")
+    path.write_bytes(raw)
     with pytest.raises(BadCheckpoint):
         read_tensors(path)

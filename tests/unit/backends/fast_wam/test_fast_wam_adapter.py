@@ -129,7 +129,8 @@ def test_a_double_output_is_taken_as_float32() -> None:
 
 @given(
     axis=finite(3, 1.0).filter(lambda axis: float(np.linalg.norm(axis)) > 0.1),
-    angle=st.floats(0.01, 2 * math.pi - 0.01),
+    # Nearer to a whole turn, float32 no longer holds the length of the axis.
+    angle=st.floats(0.01, 2 * math.pi - 0.1),
 )
 @settings(deadline=None)
 def test_a_turn_of_more_than_half_is_kept_as_one(axis: np.ndarray, angle: float) -> None:

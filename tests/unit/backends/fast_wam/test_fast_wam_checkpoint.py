@@ -207,6 +207,13 @@ def test_a_configuration_that_contradicts_itself_is_refused_here(tmp_path: Path)
         look(checkpoint(tmp_path / "a"), config=str(config))
 
 
+def test_the_configuration_is_among_the_files_that_decide(tmp_path: Path) -> None:
+    config = tmp_path / "worker.yaml"
+    config.write_text("seed: 3\n")
+    found = look(checkpoint(tmp_path / "a"), config=str(config))
+    assert roles(found)["configuration"] == str(config)
+
+
 def test_looking_imports_no_framework(tmp_path: Path) -> None:
     checkpoint(tmp_path)
     program = (

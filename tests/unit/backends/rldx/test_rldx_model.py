@@ -10,9 +10,14 @@ from rldx_native_server import ACTION, KITCHEN_VIDEO, native_server, pack
 from rldx_parts import PAST
 
 from rpent_box.backends.rldx.loading import load
+from rpent_box.backends.rldx.names import PROPRIO
 from rpent_box.backends.rldx.options import RldxOptions
 from rpent_box.contracts.checks import check_actions
+from rpent_box.contracts.control import control_spec
+from rpent_box.contracts.fit import explain_mismatch
 from rpent_box.contracts.messages import EpisodeKey
+from rpent_box.contracts.meta import PlatformMeta
+from rpent_box.contracts.spaces import ROBOCASA_12
 from rpent_box.errors import (
     BadActions,
     BadObservation,
@@ -296,6 +301,36 @@ def test_earlier_frames_may_be_those_of_the_sessions_own_predictions():
         backend.reset("a")
         assert backend.predict(asked(backend, 40, session="a")).actions[0, 2] == 40.0
         assert backend.predict(asked(backend, 120, session="b")).actions[0, 2] == 110.0
+
+
+def test_frames_of_a_prediction_that_came_to_nothing_are_not_remembered():
+    with served(options={"history": "predictions"}, deltas=[-8, 0]) as rldx:
+        backend = rldx.backend
+        backend.predict(asked(backend, 10))
+        small = asked(backend, 50)
+        small.observation.images["wrist"] = np.zeros((64, 64, 3), np.uint8)
+        with pytest.raises(BadObservation):
+            backend.predict(small)
+        rldx.server.misbehave = spoilt("base_motion", lambda part: part.fill(np.nan))
+        with pytest.raises(BadActions):
+            backend.predict(asked(backend, 60))
+        rldx.server.misbehave = None
+        assert backend.predict(asked(backend, 20)).actions[0, 2] == 10.0
+
+
+def test_a_platform_that_does_not_show_earlier_frames_is_refused_unless_told_otherwise():
+    platform = PlatformMeta(
+        name="robocasa",
+        controls=(control_spec(ROBOCASA_12),),
+        camera_roles=("agentview_left", "agentview_right", "wrist"),
+        image_size=(256, 256),
+        proprio_schema={**dict(PROPRIO.values()), "joint_positions": 7},
+    )
+    with served(deltas=[-2, 0]) as rldx:
+        (reason,) = explain_mismatch(rldx.backend.meta, platform)
+        assert "wrist_2_steps_ago" in reason
+    with served(options={"history": "predictions"}, deltas=[-2, 0]) as rldx:
+        assert explain_mismatch(rldx.backend.meta, platform) == []
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
