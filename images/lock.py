@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rpent_box.errors import UnknownName
-from rpent_box.launch.environments import find_uv
+from rpent_box.launch.environments import LOCKED_PYTHON, find_uv
 from rpent_box.plugins import find_backend, find_platform
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,7 +30,6 @@ CORE = f"rpent-box @ {ROOT.as_uri()}"
 TOOLS = ("hatchling", "pip", "uv")
 LINUX = "--python-platform=x86_64-manylinux_2_28"
 OPTIONS = "# lock:"
-DEFAULT_PYTHON = "3.11"
 TIMEOUT_S = 1800
 
 
@@ -127,10 +126,10 @@ def _lent(file: Path) -> tuple[str, ...]:
 
 def _python_of(name: str) -> str:
     try:
-        return find_backend(name).python or DEFAULT_PYTHON
+        return find_backend(name).python or LOCKED_PYTHON
     except UnknownName:
         # A service that a backend speaks to; `# lock: --python-version=…` may say otherwise.
-        return DEFAULT_PYTHON
+        return LOCKED_PYTHON
 
 
 def compile_lock(lock: Lock, options: tuple[str, ...]) -> bool:

@@ -32,6 +32,11 @@ from typing import NamedTuple
 
 GIT_TIMEOUT_S = 1800
 HEX = re.compile(r"[0-9a-f]{40}")
+# What git tells its hooks: a build that one of them starts has a repository of its own.
+OF_ANOTHER_REPOSITORY = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)  # fmt: skip
 # A checkout shall be the bytes of the revision, whatever its .gitattributes ask for.
 PLAIN_ATTRIBUTES = "* -text -ident -filter -working-tree-encoding\n"
 
@@ -180,6 +185,9 @@ def _fetch(source: Source, url: str, destination: Path) -> None:
 def _git(source: Source, url: str, *words: str) -> None:
     settings = ("core.autocrlf=false", "core.fileMode=true", "core.symlinks=true", "gc.auto=0")
     command = ["git", *(word for setting in settings for word in ("-c", setting)), *words]
+    environment = {
+        name: value for name, value in os.environ.items() if name not in OF_ANOTHER_REPOSITORY
+    }
     try:
         done = subprocess.run(
             command,
@@ -188,7 +196,7 @@ def _git(source: Source, url: str, *words: str) -> None:
             text=True,
             check=False,
             # A question would never be answered.
-            env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+            env={**environment, "GIT_TERMINAL_PROMPT": "0"},
             timeout=GIT_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired as error:

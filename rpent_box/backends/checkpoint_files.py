@@ -68,7 +68,7 @@ def find_files(
 
 def require_file(path: str | os.PathLike[str], *, role: str, hint: str = "") -> ExpectedFile:
     """Return the file at `path`, for one that an option names. Raises `BadCheckpoint`."""
-    whole = Path(os.path.abspath(Path(path).expanduser()))
+    whole = Path(os.path.abspath(os.path.expanduser(path)))
     if whole.is_symlink() and not whole.exists():
         raise BadCheckpoint(
             f"the {role} {whole} is a link to {os.readlink(whole)}, which is not there",
@@ -83,7 +83,7 @@ def require_file(path: str | os.PathLike[str], *, role: str, hint: str = "") -> 
 
 def require_folder(path: str | os.PathLike[str], *, role: str, hint: str = "") -> Path:
     """Return the folder at `path`, absolute. Raises `BadCheckpoint`."""
-    whole = Path(os.path.abspath(Path(path).expanduser()))
+    whole = Path(os.path.abspath(os.path.expanduser(path)))
     if not whole.is_dir():
         there = "a file" if whole.exists() else "not there"
         raise BadCheckpoint(f"{whole} is {there}; wanted the folder with the {role}", hint=hint)

@@ -118,8 +118,10 @@ def require_names(
     missing = [name for name in wanted if name not in names]
     if missing:
         listed = ", ".join(sorted(names)[:8]) or "none"
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise BadCheckpoint(
-            f"the {role} {path} has no {' and no '.join(missing)}; its names are: {listed}, …",
+            f"the {role} {path} has no {' and no '.join(missing[:3])}{more}; its names are: "
+            f"{listed}, …",
             hint="This file may belong to another model or training stage.",
         )
 

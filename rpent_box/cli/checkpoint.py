@@ -34,6 +34,7 @@ from rpent_box.options import parse_options
 from rpent_box.plugins import find_backend, find_platform
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.worker.backend import BackendSpec
+from rpent_box.worker.needs import require_platform
 
 State: TypeAlias = Literal["written", "renewed", "agrees", "not written"]
 
@@ -91,7 +92,7 @@ def inspect(
         typer.Option(
             "--write/--no-write",
             help="Write the manifest, over an older one too; or write nothing.",
-            show_default="write where there is none",
+            show_default="write where there is none, or none that names suites",
             rich_help_panel=flags.OUTPUT,
         ),
     ] = None,
@@ -140,25 +141,31 @@ def inspect(
             say=say,
             cache=None if home is None else Path(home),
         )
-        report = _settle(checkpoint, manifest, write=write, output=output)
+        report = _settle(checkpoint, manifest, suite or (), write=write, output=output)
         _show(report, as_json=as_json)
 
 
 def _settle(
-    checkpoint: str, manifest: CheckpointManifest, *, write: bool | None, output: str | None
+    checkpoint: str,
+    manifest: CheckpointManifest,
+    suites: Sequence[str],
+    *,
+    write: bool | None,
+    output: str | None,
 ) -> Report:
-    """Compare with the manifest that lies there, or write one.
+    """Compare with the manifest that lies there, or write one; `suites` are those that were named.
 
     Raises `BadCheckpoint` when they disagree, and `OutputError` when it was told to write and
     cannot.
     """
     path = written_path(checkpoint) if output is None else Path(output).expanduser().absolute()
-    written = _agreeing(checkpoint, manifest, renewing=write is True)
-    if written is not None and not manifest.suites:
-        manifest = replace(manifest, suites=written.suites)
+    written = _agreeing(checkpoint, manifest, suites, renewing=write is True)
+    if written is not None and not suites:
+        manifest = replace(manifest, suites=written.suites or manifest.suites)
     told_to = write is True or output is not None
-    if write is False or (written is not None and not told_to):
-        state: State = "not written" if written is None else "agrees"
+    says_more = written is None or bool(suites and not written.suites)
+    if write is False or not (says_more or told_to):
+        state: State = "not written" if says_more else "agrees"
         return Report(manifest=manifest, path=str(path), state=state)
     state = "renewed" if path.exists() else "written"
     try:
@@ -173,21 +180,32 @@ def _settle(
 
 
 def _agreeing(
-    checkpoint: str, manifest: CheckpointManifest, *, renewing: bool
+    checkpoint: str, manifest: CheckpointManifest, suites: Sequence[str], *, renewing: bool
 ) -> CheckpointManifest | None:
     """Return the manifest that lies there, if it still tells the truth.
 
     Raises `BadCheckpoint` when it does not, unless it is about to be renewed.
     """
+    path = written_path(checkpoint)
     try:
         written = read_written(checkpoint)
         if written is not None:
-            require_agreement(manifest, written, written_path(checkpoint))
+            _require_same(suites, written.suites, path)
+            require_agreement(manifest, written, path)
     except BadCheckpoint:
         if not renewing:
             raise
         return None
     return written
+
+
+def _require_same(suites: Sequence[str], written: Sequence[str], path: Path) -> None:
+    """Refuse suites that are not those of the manifest at `path`, where both name some."""
+    if suites and written and set(suites) != set(written):
+        raise BadCheckpoint(
+            f"{path} was written for {', '.join(written)}, not for {', '.join(suites)}",
+            hint="Leave --suite out, or, if this is meant, renew it: --write",
+        )
 
 
 def _show(report: Report, *, as_json: bool) -> None:
@@ -215,11 +233,7 @@ def _check(spec: BackendSpec, platform: str, suites: Sequence[str]) -> None:
             if spec.checkpoint_is == "name"
             else "Its author has not said how to look at one without loading it.",
         )
-    if platform not in spec.platforms:
-        raise BadOption(
-            f"{spec.name} has no adapter for the platform {platform}",
-            hint=f"It has adapters for: {', '.join(spec.platforms)}",
-        )
+    require_platform(spec, platform)
     plugin = _installed(platform)
     known = [] if plugin is None else [one.name for one in plugin.suites]
     for suite in suites if known else ():

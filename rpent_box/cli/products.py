@@ -66,7 +66,10 @@ def make_products(
     say: Say,
     environ: Mapping[str, str],
 ) -> list[Product]:
-    """Build what `launcher` needs for `targets`. Raises `LaunchError`."""
+    """Build what `launcher` needs for `targets`.
+
+    Raises `LaunchError`, and `UsageError` for what only images have: a base, or a service.
+    """
     if launcher == "docker":
         build_images(targets, say=say, environ=environ, base=base)
         return [Product(**target._asdict(), image=image_name(*target)) for target in targets]
@@ -77,8 +80,23 @@ def make_products(
             **target._asdict(),
             python=str(build_environment(*target, say=say, environ=environ)),
         )
-        for target in targets
+        for target in _with_environments(targets, say)
     ]
+
+
+def _with_environments(targets: Sequence[Target], say: Say) -> list[Target]:
+    """Leave out services: they run by themselves, and never beside a worker's packages."""
+    services = [target.name for target in targets if target.kind == "service"]
+    if services and len(services) == len(targets):
+        raise UsageError(
+            f"{', '.join(services)} has an image and no environment: it is a service, which no "
+            "launcher starts",
+            hint=f"Build the image: rpent-box build {services[0]} --launcher docker. Without "
+            f"containers: images/{services[0]}/README.md",
+        )
+    for name in services:
+        say(f"{name} is left out: a service has an image and no environment")
+    return [target for target in targets if target.kind != "service"]
 
 
 def _all_targets() -> list[Target]:

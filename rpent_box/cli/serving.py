@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from rpent_box.cli.products import make_products
-from rpent_box.errors import BadOption, UsageError
+from rpent_box.errors import UsageError
 from rpent_box.evaluate.config import LauncherName
-from rpent_box.launch.checkpoints import checkpoint_of_run
+from rpent_box.launch.checkpoints import checkpoint_of_run, require_usable
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.environments import require_environment
 from rpent_box.launch.images import image_name
@@ -27,7 +27,7 @@ from rpent_box.options import parse_options
 from rpent_box.sim.results import utc_now
 from rpent_box.transport.paths import tcp_address
 from rpent_box.worker.backend import BackendSpec, Device
-from rpent_box.worker.needs import Needs, needs_of
+from rpent_box.worker.needs import Needs, needs_of, require_platform
 
 WATCH_EVERY_S = 0.5
 """How late a worker's end is noticed at most."""
@@ -67,13 +67,15 @@ def start_worker(
     launcher, why = choose_launcher("process" if request.python else request.launcher)
     say(f"launcher: {launcher.name} ({why})")
     require_gpu(request.spec, needs, launcher)
-    inspect_request(request, say=say)
+    require_usable(request.spec, request.options, request.checkpoint, request.platform, suite=None)
     target = Target("backend", request.spec.name, "cpu" if needs.cpu_variant else "")
     if request.build and request.python is None:
         make_products([target], launcher.name, base=None, say=say, environ=environ)
     python = request.python or ""
     if launcher.name == "process" and request.python is None:
         python = str(require_environment(*target))
+    # Last, because gigabytes are hashed.
+    inspect_request(request, say=say)
     with standalone_worker(
         request.spec,
         launcher,
@@ -135,11 +137,7 @@ def check_request(request: ServeRequest) -> Needs:
     Raises `UsageError` for what can be known to be wrong before anything is started.
     """
     spec = request.spec
-    if request.platform not in spec.platforms:
-        raise BadOption(
-            f"{spec.name} has no adapter for the platform {request.platform}",
-            hint=f"It has adapters for: {', '.join(spec.platforms)}",
-        )
+    require_platform(spec, request.platform)
     needs = needs_of(
         spec,
         parse_options(spec.options, request.options, program=f"rpent-box serve {spec.name}"),

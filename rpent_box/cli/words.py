@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 import typer
 from msgspec import Struct
 
 from rpent_box.errors import BadOption
-from rpent_box.options import parse_options, to_arguments
+from rpent_box.options import parse_options, path_fields, to_arguments
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.worker.backend import BackendSpec
 
@@ -84,8 +85,15 @@ def _from_environment(
     found = []
     for variable, field in spec.env_fallbacks.items():
         flag = "--" + field.replace("_", "-")
-        if flag in own and flag not in flags and environ.get(variable):
-            found.append(f"{flag}={environ[variable]}")
+        value = environ.get(variable)
+        if flag not in own or flag in flags or not value:
+            continue
+        if field in path_fields(spec.options) and not Path(value).expanduser().exists():
+            raise BadOption(
+                f"{variable}, which stands in for {flag}, names {value}, and nothing is there",
+                hint=f"Unset or correct it, or give {flag} PATH.",
+            )
+        found.append(f"{flag}={value}")
     return found
 
 

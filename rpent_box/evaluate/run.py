@@ -24,7 +24,7 @@ from rpent_box.evaluate.resources import image_ids
 from rpent_box.evaluate.starting import Programs, wait_both
 from rpent_box.evaluate.summary import RunSummary, figures, video_paths
 from rpent_box.launch.box import Box
-from rpent_box.launch.checkpoints import checkpoint_of_run
+from rpent_box.launch.checkpoints import checkpoint_of_run, require_usable
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher
@@ -52,11 +52,10 @@ def run_episodes(config: RunConfig, watcher: RunWatcher) -> RunSummary:
     checked = check(config)
     launcher, why = choose_launcher(checked.launcher)
     watcher.on_launcher(launcher.name, why)
-    # Before gigabytes are hashed, and before anything is built.
-    if checked.spec is not None and checked.needs is not None:
-        require_gpu(checked.spec, checked.needs, launcher)
-    checkpoint = _inspect(config, checked, watcher)
+    _check_worker(config, checked, launcher)
     recipes = gather(config, checked, launcher, watcher)
+    # Last, because gigabytes are hashed.
+    checkpoint = _inspect(config, checked, watcher)
     started = Started(launcher=launcher.name, why=why, command=config.command)
     with RunRecord(config.output_dir, checked.plan, started) as record:
         record.note(checkpoint=checkpoint)
@@ -181,6 +180,20 @@ class _Run(Struct, frozen=True):
             videos=video_paths(record.run_dir, record.rows),
             **asdict(figures(record.rows)),
         )
+
+
+def _check_worker(config: RunConfig, checked: Checked, launcher: Launcher) -> None:
+    """Refuse, before anything is built, what an owned worker could not do here or could not load.
+
+    Raises `LaunchError`, `BadCheckpoint`.
+    """
+    if checked.spec is None or checked.needs is None:
+        return
+    require_gpu(checked.spec, checked.needs, launcher)
+    plan = checked.plan
+    require_usable(
+        checked.spec, config.backend_arguments, config.checkpoint, plan.platform, plan.suite
+    )
 
 
 def _inspect(config: RunConfig, checked: Checked, watcher: RunWatcher) -> CheckpointManifest | None:

@@ -234,15 +234,20 @@ def _docker_commands(environ: Mapping[str, str]) -> list[str]:
 
 
 def _answer(docker: str, *words: str, environ: Mapping[str, str]) -> str | None:
-    found = subprocess.run(
-        [docker, *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=dict(environ),
-        timeout=ASK_S,
-    )
+    """Return what a docker command says; None where it fails, or takes longer than `ASK_S`."""
+    try:
+        found = subprocess.run(
+            [docker, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=dict(environ),
+            timeout=ASK_S,
+        )
+    except subprocess.TimeoutExpired:
+        # Removing what was replaced may take an engine longer than what was built is worth.
+        return None
     return found.stdout if found.returncode == 0 else None
 
 

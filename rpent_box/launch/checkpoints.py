@@ -48,12 +48,8 @@ def inspect_checkpoint(
     `suites` are those that it is said to be for. Raises `BadCheckpoint` for what `spec` could not
     use, and for suites that the files themselves contradict.
     """
-    root = Path(os.path.abspath(Path(checkpoint).expanduser()))
-    if spec.inspect is None:
-        raise BadCheckpoint(f"{spec.name} cannot look at a checkpoint without loading it")
-    if not root.exists():
-        raise BadCheckpoint(f"there is no checkpoint at {root}", hint="Give a file or a folder.")
-    found = spec.inspect(options, root, platform)
+    root = _whole(checkpoint)
+    found = look_at(spec, options, root, platform)
     hashes = FileHashes(cache)
     try:
         files = tuple(_hashed(file, root, hashes, say) for file in _once(found.files))
@@ -67,6 +63,60 @@ def inspect_checkpoint(
         facts=found.facts,
         suites=_suites(found, suites),
     )
+
+
+def look_at(spec: BackendSpec, options: Struct, root: Path, platform: str) -> Inspection:
+    """Return which files `spec` would read of the checkpoint at `root`. Raises `BadCheckpoint`."""
+    if spec.inspect is None:
+        raise BadCheckpoint(f"{spec.name} cannot look at a checkpoint without loading it")
+    try:
+        if not root.exists():
+            raise BadCheckpoint(
+                f"there is no checkpoint at {root}", hint="Give a file or a folder."
+            )
+        found = spec.inspect(options, root, platform)
+    except OSError as error:
+        # A folder on the way that is closed to us: most questions about files end so.
+        where = error.filename or root
+        raise BadCheckpoint(
+            f"{where} cannot be read: {error.strerror or error}",
+            hint=f"Let this user read it: ls -ld {shlex.quote(str(where))}",
+        ) from error
+    paths = (str(root), *(file.path for file in found.files))
+    for text in (*paths, *found.facts.values(), *found.suites):
+        _require_text(text)
+    return found
+
+
+def require_usable(
+    spec: BackendSpec,
+    arguments: Sequence[str],
+    checkpoint: str | None,
+    platform: str,
+    suite: str | None,
+) -> None:
+    """Raise `BadCheckpoint` for what `checkpoint_of_run` would refuse without hashing a file.
+
+    It takes no time, and so comes before images are looked for or built.
+    """
+    options = _options_of_loader(spec, arguments, checkpoint)
+    if checkpoint is None or options is None:
+        return
+    found = look_at(spec, options, _whole(checkpoint), platform)
+    written = read_written(checkpoint)
+    if suite is not None:
+        tied = written.suites if written is not None else ()
+        _require_suite(_whole(checkpoint).name, tied or found.suites, suite)
+
+
+def _options_of_loader(
+    spec: BackendSpec, arguments: Sequence[str], checkpoint: str | None
+) -> Struct | None:
+    """Return the worker's own options; None where it loads no files that could be looked at."""
+    if checkpoint is None or spec.inspect is None or spec.checkpoint_is == "name":
+        return None
+    options = parse_options(spec.options, arguments, program=f"rpent-box serve {spec.name}")
+    return None if spec.borrows and getattr(options, spec.borrows) else options
 
 
 def checkpoint_of_run(
@@ -85,10 +135,8 @@ def checkpoint_of_run(
     where that is not known yet. Raises `BadCheckpoint` when the checkpoint cannot be used, is not
     what its manifest says, or is for other suites.
     """
-    if checkpoint is None or spec.inspect is None or spec.checkpoint_is == "name":
-        return None
-    options = parse_options(spec.options, arguments, program=f"rpent-box serve {spec.name}")
-    if spec.borrows and getattr(options, spec.borrows.replace("-", "_")):
+    options = _options_of_loader(spec, arguments, checkpoint)
+    if checkpoint is None or options is None:
         return None
     manifest = inspect_checkpoint(spec, options, checkpoint, platform, say=say, cache=cache)
     written = read_written(checkpoint)
@@ -96,13 +144,13 @@ def checkpoint_of_run(
         require_agreement(manifest, written, written_path(checkpoint))
         manifest = replace(manifest, suites=written.suites or manifest.suites)
     if suite is not None:
-        _require_suite(manifest, suite)
+        _require_suite(manifest.checkpoint, manifest.suites, suite)
     return manifest
 
 
 def written_path(checkpoint: str | Path) -> Path:
     """Return where a checkpoint's manifest lies: in its folder, or beside its single file."""
-    root = Path(os.path.abspath(Path(checkpoint).expanduser()))
+    root = _whole(checkpoint)
     return root / WRITTEN_FILE if root.is_dir() else root.with_name(f"{root.name}.{WRITTEN_FILE}")
 
 
@@ -139,7 +187,8 @@ def require_agreement(found: CheckpointManifest, written: CheckpointManifest, pa
     if found.backend != written.backend:
         wrong.append(f"it was written for {written.backend}, not for {found.backend}")
     wrong += [text for file in found.files if (text := _difference(file, written))]
-    if found.suites and written.suites and set(found.suites) != set(written.suites):
+    # It may have been tied to some of those that the files name, not to others.
+    if found.suites and not set(written.suites) <= set(found.suites):
         wrong.append(
             f"it was written for {', '.join(written.suites)}, not for {', '.join(found.suites)}"
         )
@@ -150,13 +199,28 @@ def require_agreement(found: CheckpointManifest, written: CheckpointManifest, pa
         )
 
 
-def _require_suite(manifest: CheckpointManifest, suite: str) -> None:
-    if manifest.suites and suite not in manifest.suites:
+def _whole(path: str | Path) -> Path:
+    # Unlike `Path.expanduser`, this leaves the home of somebody unknown as it is written.
+    return Path(os.path.abspath(os.path.expanduser(path)))
+
+
+def _require_text(text: str) -> None:
+    """Refuse a name or a fact that JSON, and so a result, cannot hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
         raise BadCheckpoint(
-            f"the checkpoint {manifest.checkpoint} was trained on {', '.join(manifest.suites)}; "
+            f"{text!a} is no UTF-8 text, and no result could hold it",
+            hint="Rename the file, or mend the one that says so.",
+        ) from error
+
+
+def _require_suite(checkpoint: str, suites: Sequence[str], suite: str) -> None:
+    if suites and suite not in suites:
+        raise BadCheckpoint(
+            f"the checkpoint {checkpoint} was trained on {', '.join(suites)}; "
             f"you asked for {suite}",
-            hint=f"Play {manifest.suites[0]}: --suite {manifest.suites[0]}, or give the checkpoint "
-            f"of {suite}.",
+            hint=f"Play {suites[0]}: --suite {suites[0]}, or give the checkpoint of {suite}.",
         )
 
 
@@ -193,9 +257,11 @@ def _difference(file: CheckpointFile, written: CheckpointManifest) -> str:
 
 
 def _renew(manifest: CheckpointManifest | None, path: Path) -> str:
-    backend = "NAME" if manifest is None else manifest.backend
     folder = path.parent if path.name == WRITTEN_FILE else path.with_name(_beside(path))
-    return f"rpent-box checkpoint inspect {shlex.quote(str(folder))} --backend {backend} --write"
+    command = f"rpent-box checkpoint inspect {shlex.quote(str(folder))}"
+    if manifest is None:
+        return f"{command} --backend NAME --write"
+    return f"{command} --backend {manifest.backend} --platform {manifest.platform} --write"
 
 
 def _beside(path: Path) -> str:

@@ -87,11 +87,13 @@ def _hash(path: Path, size: int, say: Say) -> str:
 def _key(path: Path, facts: os.stat_result) -> str:
     # The time of the last change of the inode cannot be set back, unlike that of the contents.
     numbers = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_dev, facts.st_ino)
-    return "\0".join([str(path.resolve()), *map(str, numbers)])
+    # A name is bytes, and what is written here is text.
+    name = os.fsencode(path.resolve()).decode(errors="backslashreplace")
+    return "\0".join([name, *map(str, numbers)])
 
 
 def _read(path: Path) -> dict[str, str]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError):
         return {}

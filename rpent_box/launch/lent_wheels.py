@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,11 +55,12 @@ def _local_folders(addresses: Sequence[str]) -> Iterator[Path]:
 def _take(folders: Sequence[Path], pattern: str, lent: Path) -> bool:
     found = [wheel for folder in folders for wheel in folder.glob(pattern)]
     for wheel in found:
+        # Never half a wheel under its own name: another build may be reading there, or copying.
+        half = lent / f".{wheel.name}.{os.getpid()}.part"
         try:
-            # Never half a wheel under its own name: another build may be reading there.
-            half = lent / f".{wheel.name}.part"
             shutil.copyfile(wheel, half)
             half.replace(lent / wheel.name)
         except OSError as error:
+            half.unlink(missing_ok=True)
             raise LaunchError(f"{wheel} cannot be lent to a build: {error}") from error
     return bool(found)

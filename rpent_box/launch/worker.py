@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from rpent_box.errors import (
     WorkerFailed,
 )
 from rpent_box.launch.box import Box
+from rpent_box.launch.checkpoints import look_at
 from rpent_box.launch.gpus import ALL_GPUS, gpus_of
 from rpent_box.launch.mounts import mounts_of
 from rpent_box.launch.program import Launcher, Mount, Program, Running, require_alive
@@ -67,7 +69,7 @@ def worker_program(
     seen = seen_paths(launcher, box)
     weights = _weights(spec, checkpoint)
     options, named = _with_whole_paths(spec.options, options)
-    read = _files_read(spec, weights, platform, options)
+    read = _files_read(spec, weights, platform, options) if launcher.view == "container" else []
     words = [spec.name, "--endpoint", endpoint or seen.worker_endpoint, "--platform", platform]
     words += ["--box", box.id, "--view", launcher.view, "--lease", str(seen.lease)]
     words += ["--threads", str(threads), "--device", needs.device]
@@ -97,7 +99,7 @@ def _files_read(
     if weights is None or spec.inspect is None:
         return []
     given = parse_options(spec.options, options, program="the backend")
-    return [Path(file.path) for file in spec.inspect(given, weights, platform).files]
+    return [Path(file.path) for file in look_at(spec, given, weights, platform).files]
 
 
 def check_files(spec: BackendSpec, checkpoint: str | None, options: Sequence[str]) -> None:
@@ -271,12 +273,17 @@ def _with_whole_paths(
 
 
 def _existing(path: str, what: str, flag: str) -> Path:
-    found = Path(path).expanduser().absolute()
-    if not found.exists():
-        raise BadOption(
-            f"there is no {what} at {found}",
-            hint=f"Give an existing file or folder: {flag} PATH",
-        )
+    hint = f"Give an existing file or folder: {flag} PATH"
+    if not path:
+        # It would mean the current folder; more often it is a variable that was never set.
+        raise BadOption(f"the {what} is an empty path", hint=hint)
+    found = Path(os.path.expanduser(path)).absolute()
+    try:
+        is_there = found.exists()
+    except OSError as error:
+        raise BadOption(f"the {what} {found} cannot be read: {error.strerror}") from error
+    if not is_there:
+        raise BadOption(f"there is no {what} at {found}", hint=hint)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rpent_box.errors import BadOption, UsageError
+from rpent_box.errors import UsageError
 from rpent_box.options import OptionParser, add_options, options_from
 from rpent_box.plugins import backend_names, find_backend
 from rpent_box.transport.paths import BoxPaths, check_endpoint, runtime_dir_of_endpoint
@@ -23,7 +23,7 @@ from rpent_box.worker.config import (
     DEFAULT_SESSION_IDLE_S,
     ServiceConfig,
 )
-from rpent_box.worker.needs import needs_of
+from rpent_box.worker.needs import needs_of, require_platform
 
 PROGRAM = "python -m rpent_box.worker.serve"
 
@@ -57,7 +57,7 @@ def parse_arguments(words: Sequence[str]) -> WorkerArguments | str:
     if "--help" in words or "-h" in words:
         return parser.format_help()
     values = parser.parse_args(list(words))
-    _require_platform(spec, values.platform)
+    require_platform(spec, values.platform)
     options = options_from(spec.options, vars(values))
     needs = needs_of(spec, options, checkpoint=values.checkpoint, device=values.device)
     return WorkerArguments(
@@ -189,14 +189,6 @@ def _duration(text: str) -> float:
     if not (math.isfinite(number) and number >= 0):
         raise argparse.ArgumentTypeError(f"{text} is not a duration")
     return number
-
-
-def _require_platform(spec: BackendSpec, platform: str) -> None:
-    if platform not in spec.platforms:
-        raise BadOption(
-            f"{spec.name} has no adapter for the platform {platform}",
-            hint=f"It has adapters for: {', '.join(spec.platforms)}. See: rpent-box list",
-        )
 
 
 def _paths(box: str | None, view: Literal["host", "container"], endpoint: str) -> BoxPaths | None:

@@ -38,7 +38,7 @@ def needs_of(
     service = str(getattr(options, spec.borrows) or "") if spec.borrows else ""
     if service:
         _check_borrowing(spec, service, checkpoint, device, cuda_device)
-    elif spec.needs_checkpoint and checkpoint is None:
+    elif spec.needs_checkpoint and not checkpoint:
         raise _no_checkpoint(spec)
     if device is not None and device not in _devices(spec, service):
         raise _no_such_device(spec, device)
@@ -55,6 +55,15 @@ def needs_of(
         service=service,
         network=spec.needs_network or bool(service),
     )
+
+
+def require_platform(spec: BackendSpec, platform: str) -> None:
+    """Raise `BadOption` for a platform that `spec` has no adapter for."""
+    if platform not in spec.platforms:
+        raise BadOption(
+            f"{spec.name} has no adapter for the platform {platform}",
+            hint=f"It has adapters for: {', '.join(spec.platforms)}. See: rpent-box list",
+        )
 
 
 def _devices(spec: BackendSpec, service: str) -> tuple[Device, ...]:

@@ -9,6 +9,7 @@ through its fake: its own class and adapters around a model that is none, of the
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_the_same_moment_of_the_same_episode_gives_the_same_actions(subject):
 
 def test_two_interleaving_clients_get_what_each_would_get_alone(subject):
     a, b = subject.client(), subject.client()
-    alone = [_three_chunks(subject, client, seed) for client, seed in ((a, 10), (b, 20))]
+    alone = [_chunks(subject, client, seed) for client, seed in ((a, 10), (b, 20))]
     a.reset()
     b.reset()
     together = [[], []]
@@ -139,10 +140,10 @@ def test_two_interleaving_clients_get_what_each_would_get_alone(subject):
 
 def test_a_client_that_resets_or_leaves_changes_nothing_for_another(subject):
     stays, goes = subject.client(), subject.client()
-    alone = _three_chunks(subject, stays, 30)
+    alone = _chunks(subject, stays, 30)
     stays.reset()
     disturbed = []
-    for n, disturb in enumerate((goes.reset, lambda: _three_chunks(subject, goes, 40), goes.close)):
+    for n, disturb in enumerate((goes.reset, lambda: _chunks(subject, goes, 40), goes.close)):
         disturbed.append(stays.predict(seen_by(subject, 30 + n), episode=key(n)).actions)
         disturb()
     np.testing.assert_allclose(disturbed, alone, rtol=0, atol=1e-5)
@@ -170,21 +171,23 @@ def test_a_client_that_falls_silent_is_forgotten_and_no_other(pair):
         for client in (silent, busy):
             client.reset()
         silent.predict(seen_by(subject), episode=key(0))
-        chunks = [busy.predict(seen_by(subject, n), episode=key(n)).actions for n in range(2)]
+        chunks = []
         dropped = []
         drop = subject.backend.drop
         subject.backend.drop = lambda session: (dropped.append(session), drop(session))
 
         def silent_is_gone():
-            busy.health()  # a word, so that this one is not silent
+            n = len(chunks)
+            chunks.append(busy.predict(seen_by(subject, n), episode=key(n)).actions)
+            time.sleep(IDLE_S / 10)
             return bool(dropped)
 
         wait_until(silent_is_gone)
         assert len(dropped) == 1
         with pytest.raises(SessionGone):
             silent.predict(seen_by(subject), episode=key(1))
-        chunks.append(busy.predict(seen_by(subject, 2), episode=key(2)).actions)
-        np.testing.assert_allclose(chunks, _three_chunks(subject, busy, 0), rtol=0, atol=1e-5)
+        alone = _chunks(subject, busy, 0, len(chunks))
+        np.testing.assert_allclose(chunks, alone, rtol=0, atol=1e-5)
 
 
 def test_it_does_not_write_into_what_it_is_shown(subject):
@@ -266,9 +269,11 @@ def test_it_drains_and_closes(pair):
         subject.backend.close()
 
 
-def _three_chunks(subject, client, seed):
+def _chunks(subject, client, seed, count=3):
     client.reset()
-    return [client.predict(seen_by(subject, seed + n), episode=key(n)).actions for n in range(3)]
+    return [
+        client.predict(seen_by(subject, seed + n), episode=key(n)).actions for n in range(count)
+    ]
 
 
 def _frameworks():

@@ -43,7 +43,9 @@ def known_options() -> set[str]:
     """Return the options of every command, and of every worker by itself."""
     root = get_command(app)
     assert isinstance(root, typer.core.TyperGroup)
-    commands = [root, *root.commands.values()]
+    commands = [root]
+    for one in commands:  # It grows by the commands of each group.
+        commands += getattr(one, "commands", {}).values()
     found = {word for one in commands for each in one.params for word in each.opts}
     found |= {"--help", *FOREIGN}
     for name in backend_names():

@@ -128,16 +128,18 @@ def test_the_cache_has_nothing_but_the_autoencoder(folder: Path) -> None:
     assert {path.name for path in files} == {"main", "b10b", "tokenizer.pth"}
 
 
-def test_a_checkpoint_of_another_network_is_refused(folder: Path, tmp_path: Path) -> None:
-    import zipfile
-
+def test_weights_that_fill_a_part_of_the_network_are_refused(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(folder, other, symlinks=True)
-    (weights,) = other.glob("*.pt")
-    with zipfile.ZipFile(weights) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(weights, "w") as archive:
-        for name, data in entries.items():
-            archive.writestr(name, data.replace(b"net.x_embedder", b"net.y_embedder"))
-    with pytest.raises(AssertionError, match=r"leave \d+ of the network empty"):
+    run("spoil", other)
+    told = r"leave 2 of .*x_embedder.proj.1.weight is missing; .*linear.weight is \[3, 5\], wanted"
+    with pytest.raises(AssertionError, match=told):
         run("predict", other)
+
+
+def test_pytorch_reads_shapes_and_runs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "looked").mkdir()
+    found = run("look", tmp_path / "looked")
+    assert found["new"] == found["old"] == {"weight": [2, 3], "bias": [2]}
+    assert "not an allowed global" in found["bad"]
+    assert not found["ran"]

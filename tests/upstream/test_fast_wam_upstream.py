@@ -96,6 +96,15 @@ def test_everything_that_it_is_given_changes_the_actions(answer: dict[str, Any])
         assert answer[what] != answer["first"], what
 
 
+def test_a_sentence_is_encoded_once_and_gives_what_fastwam_makes_of_it_as_a_prompt(
+    answer: dict[str, Any],
+) -> None:
+    assert answer["by_prompt"] == answer["first"]
+    first, other = answer["sentences_encoded"]
+    assert other.endswith("following instruction: close the drawer")
+    assert first != other
+
+
 def test_robotwin_is_served_from_fastwams_own_configuration(robotwin: Path) -> None:
     answer = drive(robotwin, "robotwin")
     assert np.shape(answer["first"]) == (24, 14)

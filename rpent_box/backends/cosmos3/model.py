@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Sequence
@@ -24,7 +23,9 @@ from rpent_box.backends.cosmos3.request import build_request
 from rpent_box.backends.cosmos3.service import Service, find_service
 from rpent_box.backends.cosmos3.settings import Settings, check_endpoint, settings_from
 from rpent_box.backends.cosmos3.statistics import read_denormaliser
+from rpent_box.backends.digest import sha256_of
 from rpent_box.backends.noise import noise_seed
+from rpent_box.backends.request_options import refuse_unknown_options
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
@@ -93,8 +94,7 @@ class Cosmos3:
         begun = time.monotonic()
         deadline = begun + self._settings.http_timeout_s
         for request in requests:
-            if request.options:
-                raise BadOption(f"cosmos3 knows no option {', '.join(request.options)}")
+            refuse_unknown_options(request.options, backend="cosmos3")
         inputs = [self._adapter.encode(request.observation, self._recipe) for request in requests]
         groups = self._groups(inputs, requests)
         bodies = [
@@ -229,14 +229,10 @@ def describe(
             "served_from": service.model_path,
             "sglang": service.release,
             "licence": "the checkpoint's own, see its model card",
-            "statistics_sha256": _sha256(settings.action_stats),
+            "statistics_sha256": sha256_of(settings.action_stats) if settings.action_stats else "",
             "normalisation": settings.action_normalization,
             "num_inference_steps": str(settings.num_inference_steps),
             "seed": str(settings.seed),
             "batching_max_size": str(settings.batching_max_size),
         },
     )
-
-
-def _sha256(path: str | None) -> str:
-    return "" if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()

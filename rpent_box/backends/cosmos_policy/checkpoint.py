@@ -21,8 +21,8 @@ from rpent_box.backends.cosmos_policy.adapter import ADAPTERS
 from rpent_box.backends.cosmos_policy.embeddings import ROLE, TextEmbeddings, converter_command
 from rpent_box.backends.cosmos_policy.hf_cache import find_tokenizer
 from rpent_box.backends.cosmos_policy.options import ACTION_HORIZON, CosmosPolicyOptions
-from rpent_box.backends.cosmos_policy.torch_pickle import require_harmless
 from rpent_box.backends.statistics_files import require_range
+from rpent_box.backends.tensor_files import read_torch_file
 from rpent_box.contracts.checkpoint import ExpectedFile, Inspection
 from rpent_box.errors import BadCheckpoint
 
@@ -31,6 +31,7 @@ STATISTICS = "libero_dataset_statistics.json"
 EMBEDDINGS = "libero_t5_embeddings.safetensors"
 PICKLED_EMBEDDINGS = "libero_t5_embeddings.pkl"
 HF_HOME = "huggingface"
+_PREFIX = "net."
 _ACTION_OWNERS = {7: "LIBERO and RoboCasa", 14: "ALOHA"}
 _PROPRIO_OWNERS = {9: "LIBERO and RoboCasa", 14: "ALOHA"}
 
@@ -97,16 +98,12 @@ def read_checkpoint(options: CosmosPolicyOptions, path: Path) -> Checkpoint:
         weights = require_file(path, role="weights")
     else:
         weights = find_file(folder, WEIGHTS, "*.pt", role="weights")
-    if not weights.path.endswith(".pt"):
-        raise BadCheckpoint(
-            f"the weights {weights.path} are no .pt file", hint=f"Wanted: {WEIGHTS}"
-        )
-    require_harmless(weights.path, role="weights")
+    _require_network(weights.path)
     statistics_file = _find_statistics(options, folder)
     embeddings_file = find_embeddings(options, folder)
     hf_home = Path(options.hf_home) if options.hf_home else folder / HF_HOME
     tokenizer = find_tokenizer(hf_home)
-    require_harmless(tokenizer.path, role=tokenizer.role)
+    read_torch_file(tokenizer.path, role=tokenizer.role)
     return Checkpoint(
         weights=Path(weights.path),
         statistics_file=statistics_file,
@@ -156,6 +153,20 @@ def _pickled(source: Path, target: Path) -> BadCheckpoint:
         f"the {ROLE} {source} are a pickle, which a worker never opens",
         hint=f"Convert them once: {converter_command(source, target)}",
     )
+
+
+def _require_network(weights: str) -> None:
+    """Refuse a file that Cosmos Policy would take for another kind, or would load nothing from."""
+    if not weights.endswith(".pt"):
+        raise BadCheckpoint(f"the weights {weights} are no .pt file", hint=f"Wanted: {WEIGHTS}")
+    names = read_torch_file(weights, role="weights").names
+    if not any(name.startswith(_PREFIX) for name in names):
+        listed = ", ".join(name[:60] for name in sorted(names)[:8])
+        raise BadCheckpoint(
+            f"the weights {weights} have no name that begins with {_PREFIX}, as Cosmos Policy's "
+            f"have; theirs are: {listed}, …",
+            hint=f"They belong to another model. Wanted: {WEIGHTS}",
+        )
 
 
 def _find_statistics(options: CosmosPolicyOptions, folder: Path) -> Path:

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpent_box.backends.checkpoint_files import require_file
-from rpent_box.backends.cosmos_policy.digest import sha256_of
 from rpent_box.backends.cosmos_policy.embeddings import ROLE, SHAPE, write_embeddings
 from rpent_box.backends.cosmos_policy.tensor_pickle import Tensor, read_tensors
+from rpent_box.backends.digest import sha256_of
 from rpent_box.errors import BadCheckpoint, OutputError, RpentBoxError
 
 PROGRAM = "python -m rpent_box.backends.cosmos_policy.convert_embeddings"

@@ -15,11 +15,12 @@ from rpent_box.backends.cosmos_policy.adapter.decode import (
     native_actions,
 )
 from rpent_box.backends.cosmos_policy.checkpoint import Checkpoint, read_checkpoint
-from rpent_box.backends.cosmos_policy.digest import sha256_of
 from rpent_box.backends.cosmos_policy.instructions import Instructions
 from rpent_box.backends.cosmos_policy.options import ACTION_HORIZON, CosmosPolicyOptions
 from rpent_box.backends.cosmos_policy.upstream import Policy, open_policy
+from rpent_box.backends.digest import sha256_of
 from rpent_box.backends.noise import noise_seed
+from rpent_box.backends.request_options import refuse_unknown_options
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
@@ -61,8 +62,7 @@ class CosmosPolicy:
 
     def predict(self, request: PredictionInput) -> ActionChunk:
         """Return one chunk. Raises `BadOption`, `BadObservation`, `BadActions`."""
-        if request.options:
-            raise BadOption(f"cosmos-policy knows no option {', '.join(request.options)}")
+        refuse_unknown_options(request.options, backend="cosmos-policy")
         if self._policy is None:
             raise BadOption("cosmos-policy was closed")
         began = time.monotonic()

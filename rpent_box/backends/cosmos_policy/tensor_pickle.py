@@ -69,7 +69,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             f"{path} is more than a dictionary of tensors: {error}. Nothing in it was run.",
             hint="Do not open this file with other programs; get it again from its publisher.",
         ) from error
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
+    except ValueError as error:
         raise BadCheckpoint(
             f"{path} is not a pickled dictionary of tensors, or it is cut: {error}"
         ) from error

@@ -20,19 +20,13 @@ from rpent_box.backends.cosmos_policy.checkpoint import Checkpoint
 from rpent_box.backends.cosmos_policy.hf_cache import has_text_encoder, make_cache
 from rpent_box.backends.cosmos_policy.options import CosmosPolicyOptions
 from rpent_box.backends.cosmos_policy.recipe import Recipe
-from rpent_box.backends.cosmos_policy.torch_pickle import require_harmless
-from rpent_box.errors import BadCheckpoint, BadOption, EnvironmentMissing
+from rpent_box.backends.cosmos_policy.weights import Network, read_shapes, require_filled
+from rpent_box.errors import BadOption, EnvironmentMissing
 from rpent_box.worker.backend import LoadContext
 
 _SEED_EVERYWHERE = 0
 """What the authors' evaluation seeds all generators with, before each step."""
 _ACTION_DIM = 7
-
-
-class Network(Protocol):
-    """What is asked of the loaded network here; the rest is between it and `get_action`."""
-
-    def state_dict(self) -> Mapping[str, object]: ...
 
 
 class GetAction(Protocol):
@@ -98,8 +92,8 @@ def open_policy(
 ) -> Opened:
     """Import Cosmos Policy and load its weights onto the GPU.
 
-    Raises `BadCheckpoint` where a file is missing or would not fill the network, `BadOption`
-    without a GPU, `EnvironmentMissing` where Cosmos Policy is not installed.
+    Raises `BadCheckpoint` for weights that hold more than tensors, or do not fill the network,
+    `BadOption` without a GPU, `EnvironmentMissing` where Cosmos Policy is not installed.
     """
     with ExitStack() as undo:
         scratch = undo.enter_context(tempfile.TemporaryDirectory(prefix="rpent-box-cosmos-policy-"))
@@ -124,6 +118,7 @@ def _load_policy(
 
     _require_gpu(context, is_there=torch.cuda.is_available())
     torch.set_num_threads(context.threads)
+    stored = read_shapes(checkpoint.weights)
     context.say("importing Cosmos Policy")
     from cosmos_policy.constants import ACTION_DIM
     from cosmos_policy.experiments.robot.cosmos_utils import get_action, get_model
@@ -133,7 +128,7 @@ def _load_policy(
     context.say("loading weights")
     recipe = Recipe(ckpt_path=str(checkpoint.weights))
     network, _ = get_model(recipe)
-    _require_filled(network, checkpoint.weights)
+    require_filled(network, stored, checkpoint.weights)
     statistics = checkpoint.statistics
     return Policy(
         get_action=get_action,
@@ -162,8 +157,9 @@ def _prepare_environment(scratch: str) -> None:
     os.environ["HF_HOME"] = scratch
     # It writes a copy of its configuration there, by default at one place for all users.
     os.environ["IMAGINAIRE_OUTPUT_ROOT"] = os.path.join(scratch, "output")
-    # Either would go before HF_HOME.
-    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+    # The first two would go before HF_HOME. The others are its authors' own switches: with them it
+    # leaves the network as it was made, or looks for its files elsewhere.
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "COSMOS_SMOKE", "COSMOS_INTERNAL"):
         os.environ.pop(name, None)
     # A worker downloads nothing, least of all 45 GB of T5 in the middle of a prediction.
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -187,23 +183,4 @@ def _require_libero(action_dim: int) -> None:
             f"Cosmos Policy has set itself up for actions of {action_dim} numbers, LIBERO's have "
             f"{_ACTION_DIM}: it takes the robot from words such as aloha on the command line",
             hint="Serve from a folder whose path does not name another robot.",
-        )
-
-
-def _require_filled(network: Network, weights: Path) -> None:
-    """Refuse weights that left a part of the network as it was made, which loading would not tell.
-
-    (cosmos_policy/_src/predict2/utils/model_loader.py loads with `strict=False`.)
-    """
-    names = require_harmless(weights, role="weights").names
-    empty = [
-        name
-        for name in network.state_dict()
-        if name not in names and not name.endswith("_extra_state")
-    ]
-    if empty:
-        raise BadCheckpoint(
-            f"the weights {weights} fill {len(names)} names and leave {len(empty)} of the network "
-            f"empty, e.g. {', '.join(empty[:3])}",
-            hint="They may belong to another model: wanted Cosmos-Policy-LIBERO-Predict2-2B.",
         )

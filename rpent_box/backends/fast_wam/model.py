@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from numpy.typing import NDArray
 
 from rpent_box.backends.adapter import Adapter, adapter_for
+from rpent_box.backends.digest import sha256_of
 from rpent_box.backends.fast_wam.adapter import ADAPTERS, RLINF_ADAPTERS
 from rpent_box.backends.fast_wam.checkpoint import (
     FoundFiles,
@@ -21,6 +21,7 @@ from rpent_box.backends.fast_wam.checkpoint import (
 from rpent_box.backends.fast_wam.options import FastWamOptions
 from rpent_box.backends.fast_wam.recipe import Recipe, read_recipe
 from rpent_box.backends.noise import noise_seed
+from rpent_box.backends.request_options import refuse_unknown_options
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
@@ -66,8 +67,7 @@ class FastWam(Generic[SharedT, InputT]):
 
     def predict(self, request: PredictionInput) -> ActionChunk:
         """Return the executable prefix. Raises `BadOption`, `BadActions`."""
-        if request.options:
-            raise BadOption(f"fast-wam knows no option {', '.join(request.options)}")
+        refuse_unknown_options(request.options, backend="fast-wam")
         begun = time.monotonic()
         seen = self._adapter.encode(request.observation, self._shared)
         encoded = time.monotonic()
@@ -191,8 +191,4 @@ def describe(
 
 
 def _origin(files: FoundFiles, integration: str) -> dict[str, str]:
-    statistics = Path(files.statistics.path).read_bytes()
-    return {
-        "integration": integration,
-        "statistics_sha256": hashlib.sha256(statistics).hexdigest(),
-    }
+    return {"integration": integration, "statistics_sha256": sha256_of(files.statistics.path)}

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rpent_box.backends.device import require_device
 from rpent_box.backends.fast_wam.adapter.rlinf import RlinfInput
 from rpent_box.backends.fast_wam.checkpoint import FoundFiles
 from rpent_box.backends.fast_wam.recipe import Recipe
+from rpent_box.backends.tensor_files import read_torch_file, require_names
 from rpent_box.errors import BadOption
 from rpent_box.worker.backend import LoadContext
 
@@ -48,25 +51,40 @@ class RlinfPolicy:
 def load_policy(
     recipe: Recipe, files: FoundFiles, config_dir: str, context: LoadContext
 ) -> RlinfPolicy:
-    """Let RLinf compose the configuration and load the weights. Raises `BadOption`."""
+    """Let RLinf compose the configuration and load the weights.
+
+    Raises `BadOption`, and `BadCheckpoint` for weights that RLinf would leave at random.
+    """
     try:
         import torch
         from omegaconf import OmegaConf
         from rlinf.models.embodiment.fastwam import get_model
 
-        from rpent_box.backends.fast_wam.official import lend_files, require_device
+        from rpent_box.backends.fast_wam.official import lend_files
     except ImportError as error:
         raise BadOption(
             f"RLinf's FastWAM policy cannot be imported: {error}",
             hint="Install RLinf with it and give its Python (--launcher process --python PATH), or "
             "use FastWAM's own code: --integration official",
         ) from error
-    require_device(context.device)
+    require_device(context, sees_gpu=torch.cuda.is_available(), backend="fast-wam")
     torch.set_num_threads(context.threads)
     lend_files(files, recipe.composition.components)
     context.say("loading the weights")
     configuration = OmegaConf.create(rlinf_configuration(recipe, files, config_dir))
-    return RlinfPolicy(get_model(configuration, getattr(torch, _DTYPES[recipe.precision])).eval())
+    policy = get_model(configuration, getattr(torch, _DTYPES[recipe.precision])).eval()
+    require_weights(policy.mot.state_dict(), files)
+    return RlinfPolicy(policy)
+
+
+def require_weights(names: Iterable[str], files: FoundFiles) -> None:
+    """Refuse a file without one of the network's own `names`: RLinf's loading is not strict.
+
+    Raises `BadCheckpoint`.
+    """
+    weights = files.weights
+    there = read_torch_file(weights.path, role=weights.role).names
+    require_names(there, names, path=weights.path, role=weights.role)
 
 
 def rlinf_configuration(recipe: Recipe, files: FoundFiles, config_dir: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from rpent_box.backends.lingbot.greeting import read_greeting
 from rpent_box.backends.lingbot.options import LingbotOptions
 from rpent_box.backends.lingbot.own_server import answers, start_server
 from rpent_box.backends.noise import noise_seed
+from rpent_box.backends.request_options import refuse_unknown_options
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
@@ -81,8 +82,7 @@ class Lingbot:
 
     def predict(self, request: PredictionInput) -> ActionChunk:
         """Ask for one chunk. Raises `BadOption`, `BadActions`, and what `Connection.ask` does."""
-        if request.options:
-            raise BadOption(f"lingbot knows no option {', '.join(request.options)}")
+        refuse_unknown_options(request.options, backend="lingbot")
         begun = time.monotonic()
         steps = self._options.execute_steps
         question = self._adapter.encode(request.observation, steps)

@@ -24,10 +24,11 @@ from rpent_box.backends.mini_wam.manifest import (
 from rpent_box.backends.mini_wam.options import MiniWamOptions
 from rpent_box.backends.mini_wam.session import FUTURE_OUTPUTS, POLICY_OUTPUTS, OnnxSession, Session
 from rpent_box.backends.mini_wam.text import plain
+from rpent_box.backends.request_options import refuse_unknown_options
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
-from rpent_box.errors import BadCheckpoint, BadOption
+from rpent_box.errors import BadCheckpoint
 from rpent_box.worker.backend import LoadContext, PredictionInput
 
 MAX_BATCH = 16
@@ -62,8 +63,7 @@ class MiniWam:
     def predict_batch(self, requests: Sequence[PredictionInput]) -> list[ActionChunk]:
         """Return one chunk per request. Raises `BadOption`, `BadObservation`, `BadActions`."""
         for request in requests:
-            if request.options:
-                raise BadOption(f"mini-wam knows no option {', '.join(request.options)}")
+            refuse_unknown_options(request.options, backend="mini-wam")
         begun = time.monotonic()
         observations = [request.observation for request in requests]
         encoded = self._adapter.encode(observations, self._manifest)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -36,6 +37,14 @@ _EMBEDDINGS = (
     "paligemma_with_expert.paligemma.lm_head.weight",
 )
 """The same tensor under two names, of which a file has one or both."""
+_PARTS = (
+    "paligemma_with_expert",
+    "action_in_proj",
+    "action_out_proj",
+    "time_mlp_in",
+    "time_mlp_out",
+)
+"""What openpi's Pi0.5 consists of (openpi/models_pytorch/pi0_pytorch.py)."""
 
 
 class Pi05Files(Struct, frozen=True, kw_only=True):
@@ -160,9 +169,21 @@ def _check_weights(path: str, known: KnownConfig | None) -> int:
             hint="Give openpi's own checkpoint, or one that its conversion script wrote.",
         )
     require_names(names, _PI05_NAMES, path=path, role="weights")
-    for name, shape in (known.tensors if known else {}).items():
-        _check_shape(header, name, shape, path)
+    if known is not None:
+        _refuse_other_parts(names, path)
+        for name, shape in known.tensors.items():
+            _check_shape(header, name, shape, path)
     return _embedded(header, path)
+
+
+def _refuse_other_parts(names: Iterable[str], path: str) -> None:
+    """Refuse what openpi, which loads strictly, would refuse after reading all of the file."""
+    others = sorted({name.split(".")[0] for name in names} - set(_PARTS))
+    if others:
+        raise BadCheckpoint(
+            f"the weights {path} have parts that openpi's Pi0.5 does not have: {', '.join(others)}",
+            hint="Training by reinforcement adds such heads. Save the file again without them.",
+        )
 
 
 def _check_shape(header: SafetensorsHeader, name: str, shape: tuple[int, ...], path: str) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -18,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rpent_box.backends.device import require_device
+from rpent_box.backends.digest import sha256_of
 from rpent_box.backends.pi05.adapter import LiberoInput
 from rpent_box.backends.pi05.checkpoint import TOKENIZER_IN_CACHE, Pi05Files
 from rpent_box.backends.pi05.configs import ACTION_WIDTH, require_steps
@@ -76,11 +77,7 @@ def open_policy(
     from openpi.shared.normalize import deserialize_json
 
     torch.set_num_threads(context.threads)
-    if context.device == "cuda" and not torch.cuda.is_available():
-        raise BadOption(
-            "pi05 shall compute on a GPU, and PyTorch sees none",
-            hint="Look at: rpent-box doctor. Without a GPU: --device cpu",
-        )
+    require_device(context, sees_gpu=torch.cuda.is_available(), backend="pi05")
     config = _find_config(options, files)
     noise_shape = require_fit(config, options)
     context.say("loading weights")
@@ -174,13 +171,9 @@ def _provenance(files: Pi05Files) -> dict[str, str]:
     found = {
         "licence": "code: Apache-2.0; weights: Gemma's terms of use",
         "weights_bytes": str(Path(files.weights.path).stat().st_size),
-        "statistics_sha256": _sha256(files.statistics.path),
-        "tokenizer_sha256": _sha256(files.tokenizer.path),
+        "statistics_sha256": sha256_of(files.statistics.path),
+        "tokenizer_sha256": sha256_of(files.tokenizer.path),
     }
     if files.config_file is not None:
-        found["config_file_sha256"] = _sha256(files.config_file.path)
+        found["config_file_sha256"] = sha256_of(files.config_file.path)
     return found | {name: importlib.metadata.version(name) for name in _PACKAGES}
-
-
-def _sha256(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

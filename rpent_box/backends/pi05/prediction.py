@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from rpent_box.backends.pi05.options import LAST_SEED, MOST_STEPS, Pi05Options
+from rpent_box.backends.request_options import refuse_unknown_options
 from rpent_box.errors import BadOption
 
 
@@ -24,12 +25,7 @@ def read_prediction_options(
     given: Mapping[str, float | int | str | bool], options: Pi05Options
 ) -> PredictionOptions:
     """Return what one prediction shall use. Raises `BadOption` for anything else than is known."""
-    unknown = sorted(set(given) - {"num_steps", "seed"})
-    if unknown:
-        raise BadOption(
-            f"pi05 knows no prediction option {', '.join(unknown)}",
-            hint="It knows num_steps and seed.",
-        )
+    refuse_unknown_options(given, known=("num_steps", "seed"), backend="pi05")
     return PredictionOptions(
         num_steps=_whole(given, "num_steps", options.num_steps, least=1, most=MOST_STEPS),
         seed=_whole(given, "seed", options.seed, least=0, most=LAST_SEED),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rpent_box.backends.request_options import refuse_unknown_options
 from rpent_box.errors import BadOption
 
 RTC_PREFIX_LEN = "rtc_prefix_len"
@@ -19,11 +20,7 @@ def prefix_length(
     with. `allowed` is None where the server does no real-time chunking. Raises `BadOption` for an
     unknown option, one that would have no effect, or a length that is not allowed.
     """
-    unknown = sorted(set(options) - {RTC_PREFIX_LEN})
-    if unknown:
-        raise BadOption(
-            f"rldx knows no option {', '.join(unknown)}", hint=f"It knows: {RTC_PREFIX_LEN}."
-        )
+    refuse_unknown_options(options, known=(RTC_PREFIX_LEN,), backend="rldx")
     if RTC_PREFIX_LEN not in options:
         return None
     length = options[RTC_PREFIX_LEN]

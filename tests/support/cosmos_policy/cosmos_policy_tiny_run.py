@@ -3,11 +3,14 @@
 
 python cosmos_policy_tiny_run.py make FOLDER SCRATCH
 python cosmos_policy_tiny_run.py embed FOLDER
+python cosmos_policy_tiny_run.py spoil FOLDER
+python cosmos_policy_tiny_run.py look FOLDER
 python cosmos_policy_tiny_run.py predict FOLDER
 """
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import sys
@@ -22,13 +25,15 @@ from cosmos_policy_files import INSTRUCTIONS
 
 from rpent_box.backends.cosmos_policy import upstream
 from rpent_box.backends.cosmos_policy.adapter.encode import encode_libero
-from rpent_box.backends.cosmos_policy.checkpoint import PICKLED_EMBEDDINGS
+from rpent_box.backends.cosmos_policy.checkpoint import PICKLED_EMBEDDINGS, WEIGHTS
 from rpent_box.backends.cosmos_policy.embeddings import SHAPE
 from rpent_box.backends.cosmos_policy.model import load
 from rpent_box.backends.cosmos_policy.options import CosmosPolicyOptions
+from rpent_box.backends.cosmos_policy.weights import read_shapes
 from rpent_box.contracts.checks import check_actions
 from rpent_box.contracts.messages import EpisodeKey
 from rpent_box.contracts.observation import ActionChunk, Observation
+from rpent_box.errors import BadCheckpoint
 from rpent_box.worker.backend import LoadContext, PredictionInput
 
 OPTIONS = CosmosPolicyOptions(predict_future=True, cached_instructions_only=True)
@@ -44,6 +49,45 @@ def embed(folder: Path) -> dict[str, Any]:
     bits = {name: value.bfloat16().view(torch.int16).numpy() for name, value in embeddings.items()}
     np.savez(folder / "bits.npz", **bits)
     return {"bytes": (folder / PICKLED_EMBEDDINGS).stat().st_size}
+
+
+def spoil(folder: Path) -> dict[str, Any]:
+    """Take a tensor, a counter and a table of the weights away; give a tensor another shape."""
+    stored = torch.load(folder / WEIGHTS, weights_only=True)
+    for name in ("x_embedder.proj.1.weight", "accum_iteration", "pos_embedder.seq"):
+        del stored[f"net.{name}"]
+    stored["net.final_layer.linear.weight"] = torch.zeros(3, 5)
+    torch.save(stored, folder / WEIGHTS)
+    return {}
+
+
+def look(folder: Path) -> dict[str, Any]:
+    """Read the shapes of three kinds of weights: a state dictionary, an old file, a harmful one."""
+    scale = torch.nn.Linear(3, 2).state_dict()
+    scale["norm._extra_state"] = io.BytesIO(b"state")
+    torch.save(scale, folder / "new.pt")
+    torch.save(scale, folder / "old.pt", _use_new_zipfile_serialization=False)
+    torch.save({"weight": Touches(folder / "ran")}, folder / "bad.pt")
+    try:
+        bad = str(read_shapes(folder / "bad.pt"))
+    except BadCheckpoint as error:
+        bad = error.detail
+    return {
+        "new": read_shapes(folder / "new.pt"),
+        "old": read_shapes(folder / "old.pt"),
+        "bad": bad,
+        "ran": (folder / "ran").exists(),
+    }
+
+
+class Touches:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self._target,))
 
 
 def predict(folder: Path) -> dict[str, Any]:
@@ -144,7 +188,8 @@ def main() -> None:
         tiny.write_weights(Path(folder), Path(scratch[0]))
         result: dict[str, Any] = {}
     else:
-        result = {"embed": embed, "predict": predict}[what](Path(folder))
+        steps = {"embed": embed, "spoil": spoil, "look": look, "predict": predict}
+        result = steps[what](Path(folder))
     Path(folder, f"{what}.json").write_text(json.dumps(result))
 
 

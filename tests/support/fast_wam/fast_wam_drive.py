@@ -14,12 +14,14 @@ import resource
 import sys
 import time
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from fast_wam_parts import libero_observation, robotwin_observation
 from msgspec.structs import replace
 
 from rpent_box.backends.fast_wam import BACKEND
+from rpent_box.backends.fast_wam.adapter.encode import prompt_of
 from rpent_box.contracts.checks import check_actions
 from rpent_box.contracts.messages import EpisodeKey
 from rpent_box.contracts.observation import Observation
@@ -30,7 +32,6 @@ MARK = "answer: "
 
 
 def main(checkpoint: str, platform: str, *jobs: str) -> int:
-    leave_unread_weights_alone()
     for options in jobs:
         try:
             answer = drive(checkpoint, platform, json.loads(options))
@@ -40,41 +41,60 @@ def main(checkpoint: str, platform: str, *jobs: str) -> int:
     return 0
 
 
-def leave_unread_weights_alone() -> None:
-    """Spare seven seconds per load: the VAE's decoder has 555 million weights that nobody reads."""
-    import torch
-
-    torch.nn.Conv3d.reset_parameters = lambda self: None
-
-
 def drive(checkpoint: str, platform: str, options: dict[str, Any]) -> dict[str, Any]:
+    from fastwam.models.wan22.fastwam import FastWAM
+
     context = LoadContext(
         platform=platform, checkpoint=checkpoint, threads=1, device="cpu", say=lambda _: None
     )
-    begun = time.monotonic()
-    backend = BACKEND.load(BACKEND.options(**options), context)
-    loaded_s = time.monotonic() - begun
+    with mock.patch.object(
+        FastWAM, "encode_prompt", autospec=True, side_effect=FastWAM.encode_prompt
+    ) as encode_prompt:
+        begun = time.monotonic()
+        backend = BACKEND.load(BACKEND.options(**options), context)
+        loaded_s = time.monotonic() - begun
+        answer = {
+            **ask_all(backend, platform),
+            "sentences_encoded": [call.args[1] for call in encode_prompt.call_args_list],
+            "by_prompt": ask_by_prompt(backend, noise(platform)),
+            "meta": {"horizon": backend.meta.action_horizon, "steps": backend.meta.execute_steps},
+            "provenance": backend.meta.provenance,
+            "loaded_s": loaded_s,
+            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+    backend.close()
+    return answer
+
+
+def ask_all(backend: Backend, platform: str) -> dict[str, Any]:
     shown = noise(platform)
     first = ask(backend, shown)
     begun = time.monotonic()
     again = ask(backend, shown)
     asked_s = time.monotonic() - begun
-    other_words = replace(shown, instruction="close the drawer")
-    answer = {
+    return {
         "first": first,
         "again": again,
         "other_chunk": ask(backend, shown, chunk=1),
-        "other_words": ask(backend, other_words),
+        "other_words": ask(backend, replace(shown, instruction="close the drawer")),
         "other_frames": ask(backend, noise(platform, seed=1, proprio=shown)),
         "other_proprio": ask(backend, moved(shown)),
-        "meta": {"horizon": backend.meta.action_horizon, "steps": backend.meta.execute_steps},
-        "provenance": backend.meta.provenance,
-        "loaded_s": loaded_s,
         "asked_s": asked_s,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-    backend.close()
-    return answer
+
+
+def ask_by_prompt(backend: Backend, shown: Observation) -> list[list[float]]:
+    """The same, with the sentence given to FastWAM as a prompt, as its own evaluation gives it."""
+    from fastwam.models.wan22.fastwam import FastWAM
+
+    infer_action, sentence = FastWAM.infer_action, prompt_of(shown.instruction)
+
+    def prompted(model: Any, **arguments: Any) -> Any:
+        encoded = {"context": None, "context_mask": None}
+        return infer_action(model, **{**arguments, **encoded, "prompt": sentence})
+
+    with mock.patch.object(FastWAM, "infer_action", prompted):
+        return ask(backend, shown)
 
 
 def ask(backend: Backend, shown: Observation, *, chunk: int = 0) -> list[list[float]]:

@@ -148,6 +148,8 @@ def test_json_is_read(tmp_path: Path) -> None:
         (b'{"a": 1', "is not JSON"),
         (b"[1, 2]", "holds a list; wanted an object"),
         (b"\xff\xfe", "is not UTF-8"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "is not JSON"),
     ],
 )
 def test_json_that_cannot_be_used_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
@@ -160,9 +162,10 @@ def test_yaml_is_read_and_its_tags_make_no_objects(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("model:\n  layers: 3\n")
     assert read_yaml(path, role="configuration") == {"model": {"layers": 3}}
-    path.write_text("!!python/object/apply:os.system ['true']")
-    with pytest.raises(BadCheckpoint, match="is not YAML"):
-        read_yaml(path, role="configuration")
+    for text in ("!!python/object/apply:os.system ['true']", "day: 2026-02-31", "[" * 10_000):
+        path.write_text(text)
+        with pytest.raises(BadCheckpoint, match="is not YAML"):
+            read_yaml(path, role="configuration")
 
 
 def test_without_a_yaml_reader_the_error_says_what_to_install(

@@ -55,7 +55,9 @@ def test_a_missing_place_is_refused_with_what_is_there(place: str, there: str) -
         vector(place)
 
 
-@pytest.mark.parametrize("value", [["a"] * 7, {"x": 1}, [[1.0] * 7], None, "text", [[1], [1, 2]]])
+@pytest.mark.parametrize(
+    "value", [["a"] * 7, {"x": 1}, [[1.0] * 7], None, "text", [[1], [1, 2]], [10**400] * 7]
+)
 def test_what_is_no_list_of_numbers_is_refused(value: object) -> None:
     with pytest.raises(BadCheckpoint, match=r"a in the statistics s\.json"):
         vector("a", statistics={"a": value})

@@ -4,11 +4,13 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from rpent_box.backends import tensor_files
 from rpent_box.backends.tensor_files import (
     TensorEntry,
     read_safetensors_header,
@@ -175,3 +177,119 @@ def test_weights_without_a_name_that_the_model_reads_are_refused(tmp_path: Path)
     require_names(names, ("mot", "step"), path=path, role="weights")
     with pytest.raises(BadCheckpoint, match="has no vae and no tokenizer; its names are: blocks"):
         require_names(names, ("mot", "vae", "tokenizer"), path=path, role="weights")
+    many = [f"layer.{number}" for number in range(9)]
+    with pytest.raises(BadCheckpoint, match=r"no layer\.1 and no layer\.2 and 6 more; its names"):
+        require_names(names, many, path=path, role="weights")
+
+
+@pytest.mark.parametrize(
+    ("places", "data"),
+    [({"a": [0, 4], "b": [0, 4]}, 4), ({"a": [4, 8]}, 8), ({"a": [0, 4], "b": [8, 12]}, 12)],
+    ids=["one upon the other", "a hole at the start", "a hole between"],
+)
+def test_tensors_that_do_not_follow_each_other_are_refused(
+    tmp_path: Path, places: dict[str, list[int]], data: int
+) -> None:
+    header = {
+        name: {"dtype": "F32", "shape": [1], "data_offsets": place}
+        for name, place in places.items()
+    }
+    with pytest.raises(BadCheckpoint, match="the tensor before it ends at"):
+        read_safetensors_header(safetensors(tmp_path, header, data=data))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"a": {"dtype": "F32", "shape": [-1, -8], "data_offsets": [0, 32]}},
+        {"a": {"dtype": "F32", "shape": [8.0], "data_offsets": [0, 32]}},
+        {"a": {"dtype": "F32", "shape": [8_000_000_000, "a"], "data_offsets": [0, 32]}},
+        {"a": {"dtype": "F4", "shape": ["x"], "data_offsets": [0, 32]}},
+        {"a": {"dtype": "F4", "shape": [1] * 65, "data_offsets": [0, 32]}},
+        {"__metadata__": ["pt"], "a": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}},
+    ],
+)
+def test_a_header_of_other_types_is_refused(tmp_path: Path, header: object) -> None:
+    with pytest.raises(BadCheckpoint, match="not a safetensors file"):
+        read_safetensors_header(safetensors(tmp_path, header))
+
+
+@pytest.mark.parametrize("raw", [b'{"a":' * 100_000, b"[" * 100_000, b'{"\xff": 1}', b'{"a": NaN}'])
+def test_a_header_that_is_no_json_is_refused(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(raw).to_bytes(8, "little") + raw)
+    with pytest.raises(BadCheckpoint, match="not a safetensors file"):
+        read_safetensors_header(path)
+
+
+@pytest.mark.parametrize("length", [2**63, 2**64 - 1, 0])
+def test_a_header_of_no_possible_length_is_refused(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(length.to_bytes(8, "little") + b"{}")
+    with pytest.raises(BadCheckpoint, match="not a safetensors file"):
+        read_safetensors_header(path)
+
+
+def _patched(path: Path, place: int, value: int, width: int) -> None:
+    """Change a number in the zip directory's first entry."""
+    raw = bytearray(path.read_bytes())
+    start = raw.index(b"PK\x01\x02") + place
+    raw[start : start + width] = value.to_bytes(width, "little")
+    path.write_bytes(raw)
+
+
+def test_a_zip_file_that_unpacks_to_more_than_it_says_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(256 * 1024 * 1024))
+    _patched(path, 24, 1000, 4)
+    tracemalloc.start()
+    with pytest.raises(BadCheckpoint, match="cut or damaged"):
+        read_torch_file(path)
+    assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
+    tracemalloc.stop()
+
+
+def test_a_packing_that_has_no_bounds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(STATE))
+    with pytest.raises(BadCheckpoint, match="was not written by torch.save"):
+        read_torch_file(path)
+
+
+def test_a_zip_file_with_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = zipped(tmp_path)
+    _patched(path, 8, 0x800, 2)
+    _patched(path, 46, 0xFF, 1)
+    with pytest.raises(BadCheckpoint, match="cut or damaged"):
+        read_torch_file(path)
+
+
+def test_reading_names_takes_a_bounded_number_of_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = legacy(tmp_path)
+    monkeypatch.setattr(tensor_files, "MOST_OPCODES", 60)
+    assert "mot" in read_torch_file(path).names
+    monkeypatch.setattr(tensor_files, "MOST_OPCODES", 20)
+    with pytest.raises(BadCheckpoint, match="more than 20 steps"):
+        read_torch_file(path)
+
+
+@pytest.mark.parametrize(
+    "opcodes",
+    [
+        b"\x8d" + (2**62).to_bytes(8, "little") + b"text.",
+        b"\x8d" + (2**63).to_bytes(8, "little") + b"text.",
+        b"\x8b\xff\xff\xff\xff.",
+        b"I" + b"9" * 5000 + b"\n.",
+        b"\xff.",
+    ],
+    ids=["more than memory", "more than an address", "less than none", "digits", "no opcode"],
+)
+def test_a_pickle_with_made_up_lengths_is_refused(tmp_path: Path, opcodes: bytes) -> None:
+    path = tmp_path / "old.pt"
+    path.write_bytes(pickle.dumps(1, protocol=2) * 3 + b"\x80\x04" + opcodes)
+    with pytest.raises(BadCheckpoint, match="its names cannot be read"):
+        read_torch_file(path)

@@ -92,6 +92,20 @@ def test_a_variant_is_built_instead_of_the_default(builders: Builders) -> None:
     assert f"backend toy (cpu): {image_name('backend', 'toy', 'cpu')}" in out
 
 
+def test_a_service_has_an_image_and_no_environment(builders: Builders) -> None:
+    code, _, err = invoke("sglang", "--launcher", "process")
+    assert code == 2
+    assert "it is a service" in err
+    assert "next:  Build the image: rpent-box build sglang --launcher docker" in err
+    code, _, err = invoke("--all", "--launcher", "process")
+    assert code == 0
+    assert "sglang is left out" in err
+    assert Target("backend", "cosmos3") in builders.environments
+    assert not any(target.kind == "service" for target in builders.environments)
+    assert invoke("sglang")[0] == 0
+    assert builders.images == [Target("service", "sglang")]
+
+
 def test_all_means_every_recipe_of_the_checkout(builders: Builders) -> None:
     assert invoke("--all")[0] == 0
     assert Target("backend", "mini-wam") in builders.images

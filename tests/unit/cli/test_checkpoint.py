@@ -64,7 +64,7 @@ def test_files_that_changed_are_wrong_usage_until_they_are_meant(folder: Path) -
     code, out, err = inspect(folder)
     assert (code, out) == (2, "")
     assert "the weights toy.json changed: it has 10 bytes" in err
-    assert f"rpent-box checkpoint inspect {folder} --backend toy --write" in err
+    assert f"rpent-box checkpoint inspect {folder} --backend toy --platform toy --write" in err
     code, out, _ = inspect(folder, "--write")
     assert code == 0
     assert "(renewed)" in out
@@ -77,9 +77,52 @@ def test_another_suite_must_be_meant(folder: Path) -> None:
     inspect(folder, "--suite", "toy_easy")
     code, _, err = inspect(folder, "--suite", "toy_hard")
     assert code == 2
-    assert "it was written for toy_easy, not for toy_hard" in err
+    assert "was written for toy_easy, not for toy_hard" in err
+    assert "next:  Leave --suite out, or, if this is meant, renew it: --write" in err
     assert inspect(folder, "--suite", "toy_hard", "--write")[0] == 0
     assert re.search(r"suites +toy_hard\n", inspect(folder)[1])
+
+
+def test_a_suite_that_is_named_later_is_written_as_the_page_promises(folder: Path) -> None:
+    assert "--suite NAME ties them" in re.sub(r"\s+", " ", inspect(folder)[1])
+    code, out, _ = inspect(folder, "--suite", "toy_easy", "--no-write")
+    assert code == 0
+    assert "not written (--write writes it)" in out
+    written = read_written(folder)
+    assert written is not None
+    assert written.suites == ()
+    code, out, _ = inspect(folder, "--suite", "toy_easy")
+    assert code == 0
+    assert "(renewed)" in out
+    written = read_written(folder)
+    assert written is not None
+    assert written.suites == ("toy_easy",)
+
+
+def test_more_suites_than_are_written_must_be_meant(folder: Path) -> None:
+    inspect(folder, "--suite", "toy_easy")
+    both = ("--suite", "toy_easy", "--suite", "toy_hard")
+    code, _, err = inspect(folder, *both)
+    assert code == 2
+    assert "was written for toy_easy, not for toy_easy, toy_hard" in err
+    assert inspect(folder, *both, "--write")[0] == 0
+    assert re.search(r"suites +toy_easy, toy_hard\n", inspect(folder)[1])
+
+
+def test_a_tie_to_some_of_the_suites_that_the_files_name_stays(folder: Path) -> None:
+    (folder / "toy.json").write_text('{"suites": ["toy_easy", "toy_hard"]}')
+    inspect(folder, "--suite", "toy_hard")
+    code, out, err = inspect(folder)
+    assert (code, err) == (0, "")
+    assert re.search(r"suites +toy_hard\n", out)
+
+
+def test_a_name_that_is_no_text_is_wrong_usage(folder: Path) -> None:
+    odd = folder.rename(os.fsdecode(os.fsencode(folder) + b"\xff"))
+    code, out, err = inspect(odd, "--json")
+    assert code == 2
+    assert json.loads(out)["error"]["code"] == "bad_checkpoint"
+    assert "is no UTF-8 text" in err
 
 
 def test_suites_that_the_files_name_need_not_be_given(folder: Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -14,6 +15,7 @@ from rpent_box.worker.backend import BackendSpec
 
 class Options(Struct, frozen=True, kw_only=True):
     config: Annotated[str, Meta(description="A file.")] = ""
+    tokenizer: Annotated[str, Meta(description="A file.", extra={"path": True})] = ""
     service: Annotated[str, Meta(description="A running one.")] = ""
     steps: Annotated[int, Meta(description="Denoising steps.", ge=1)] = 5
     predict_future: Annotated[bool, Meta(description="Future frames.")] = False
@@ -34,7 +36,7 @@ def spec_with(options: type[Struct]) -> BackendSpec:
         action_spaces=("toy.point.delta.v1",),
         aliases=("slow",),
         borrows="service",
-        env_fallbacks={"SLOW_CONFIG": "config", "SLOW_PYTHON": "python"},
+        env_fallbacks={"SLOW_CONFIG": "config", "SLOW_HOME": "tokenizer", "SLOW_PYTHON": "python"},
     )
 
 
@@ -127,3 +129,9 @@ def test_a_declared_variable_stands_in_for_an_option_that_is_not_given() -> None
 def test_a_borrowed_service_is_told_nothing_of_the_environment() -> None:
     environ = {"SLOW_CONFIG": "/from/environment.yaml"}
     assert words("--service=ws://there:1", environ=environ) == ("--service=ws://there:1",)
+
+
+def test_a_variable_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    assert words(environ={"SLOW_HOME": str(tmp_path)}) == (f"--tokenizer={tmp_path}",)
+    with pytest.raises(BadOption, match="SLOW_HOME, which stands in for --tokenizer, names /none"):
+        words(environ={"SLOW_HOME": "/none"})

@@ -46,6 +46,16 @@ def test_a_new_client_without_buildx_is_refused_with_what_to_install(
     assert "docker-buildx" in caught.value.hint
 
 
+def test_a_command_that_takes_too_long_spoils_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "docker"
+    slow.write_text("#!/bin/sh\nexec sleep 30\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(build, "ASK_S", 0.2)
+    assert build._answer(str(slow), *build.PRUNE_REPLACED, environ=os.environ) is None
+
+
 class Builds:
     """Three recipes, and a machine that only notes what it is asked to build."""
 

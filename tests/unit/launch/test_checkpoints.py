@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from rpent_box.launch.checkpoints import (
     inspect_checkpoint,
     read_written,
     require_agreement,
+    require_usable,
     write_manifest,
     written_path,
 )
@@ -175,6 +177,23 @@ def test_a_run_of_another_suite_is_refused(folder: Path) -> None:
     )
 
 
+def test_what_needs_no_hashing_is_refused_without_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tie(folder, "libero_spatial")
+    monkeypatch.setattr(
+        "rpent_box.launch.checkpoints.FileHashes", lambda cache: pytest.fail("a file was hashed")
+    )
+    require_usable(SPEC, (), str(folder), "libero", "libero_spatial")
+    require_usable(SPEC, (), str(folder), "libero", None)
+    require_usable(SPEC, (), None, "libero", "libero_spatial")
+    with pytest.raises(BadCheckpoint, match="you asked for libero_10"):
+        require_usable(SPEC, (), str(folder), "libero", "libero_10")
+    (folder / "stats.json").unlink()
+    with pytest.raises(BadCheckpoint, match="stats.json"):
+        require_usable(SPEC, (), str(folder), "libero", "libero_spatial")
+
+
 def test_suites_that_only_the_files_name_count_as_well(folder: Path) -> None:
     with pytest.raises(BadCheckpoint, match="you asked for libero_10"):
         run(folder, "libero_10", "--suites=libero_spatial")
@@ -192,7 +211,7 @@ def test_statistics_of_another_suite_are_refused_though_they_look_right(folder: 
         run(folder, "libero_spatial")
     assert "the statistics stats.json changed: it has 24 bytes" in caught.value.message
     assert "and had 24 bytes" in caught.value.message
-    assert "--backend wander --write" in caught.value.hint
+    assert "--backend wander --platform libero --write" in caught.value.hint
 
 
 def test_statistics_from_elsewhere_are_compared_by_what_is_in_them(
@@ -259,3 +278,48 @@ def test_a_path_with_a_space_can_be_copied_from_the_hint(folder: Path, tmp_path:
     with pytest.raises(BadCheckpoint) as caught:
         run(moved)
     assert f"inspect '{moved}' --backend" in caught.value.hint
+
+
+def test_a_checkpoint_may_be_tied_to_some_of_the_suites_that_its_files_name(folder: Path) -> None:
+    words = "--suites=libero_spatial,libero_10"
+    options = Options(suites="libero_spatial,libero_10")
+    write_manifest(written_path(folder), look(folder, "libero_10", options=options))
+    manifest = run(folder, "libero_10", words)
+    assert manifest is not None
+    assert manifest.suites == ("libero_10",)
+    with pytest.raises(BadCheckpoint, match="trained on libero_10; you asked for libero_spatial"):
+        run(folder, "libero_spatial", words)
+    with pytest.raises(BadCheckpoint, match="written for libero_10, not for libero_goal"):
+        run(folder, None, "--suites=libero_goal")
+
+
+@pytest.mark.parametrize("place", ["folder", "file"])
+def test_a_name_that_no_result_could_hold_is_refused(folder: Path, place: str) -> None:
+    if place == "folder":
+        folder = folder.rename(os.fsdecode(os.fsencode(folder) + b"\xff"))
+    else:
+        (folder / "b.pt").rename(os.fsdecode(os.fsencode(folder) + b"/b\xff.pt"))
+    with pytest.raises(BadCheckpoint, match=r"\\udcff.* is no UTF-8 text"):
+        look(folder)
+
+
+def test_a_fact_that_no_result_could_hold_is_refused(folder: Path) -> None:
+    def odd(options: Options, path: Path, platform: str) -> Inspection:
+        return Inspection(files=(), facts={"instruction": "pick \ud800"})
+
+    with pytest.raises(BadCheckpoint, match="is no UTF-8 text"):
+        run(folder, spec=replace(SPEC, inspect=odd))
+
+
+def test_what_may_not_be_read_is_refused_with_its_name(folder: Path) -> None:
+    def closed(options: Options, path: Path, platform: str) -> Inspection:
+        raise PermissionError(13, "Permission denied", str(path / "inner"))
+
+    with pytest.raises(BadCheckpoint, match="inner cannot be read: Permission denied") as caught:
+        run(folder, spec=replace(SPEC, inspect=closed))
+    assert caught.value.hint.endswith(f"ls -ld {folder}/inner")
+
+
+def test_the_home_of_nobody_is_a_name_like_any_other() -> None:
+    with pytest.raises(BadCheckpoint, match="there is no checkpoint at .*/~nobody-here/weights"):
+        look(Path("~nobody-here/weights"))

@@ -102,6 +102,20 @@ def test_the_id_computed_from_files_is_gits_own(ground: Ground) -> None:
     assert module.tree_id(tree) == ground.tree, "git knows no empty folders"
 
 
+def test_a_build_that_a_git_hook_starts_leaves_the_hooks_repository_alone(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooked = tmp_path / "hooked"
+    git("init", "--quiet", "--initial-branch=main", str(hooked))
+    monkeypatch.setenv("GIT_DIR", str(hooked / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(hooked))
+    code, said = ground.get()
+    assert code == 0, said
+    assert (ground.destination / "lib0").is_file()
+    assert [path.name for path in hooked.iterdir()] == [".git"]
+    assert not (hooked / ".git" / "FETCH_HEAD").exists()
+
+
 def test_a_revision_that_is_no_tip_is_fetched_with_its_bytes_as_they_are(ground: Ground) -> None:
     code, said = ground.get()
     assert code == 0, said

@@ -99,7 +99,7 @@ def test_a_file_that_was_just_written_is_not_remembered(
     assert counted == [weights] * 2
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"a": 1}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"a": 1}', b"\xff", b'{"\xff": ""}'])
 def test_a_damaged_memory_is_forgotten_and_made_anew(
     weights: Path, folder: Path, content: bytes
 ) -> None:
@@ -165,3 +165,11 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadCheckpoint, match="No such file"):
         FileHashes(None).sha256(tmp_path / "nowhere", say=print)
+
+
+def test_a_name_that_is_no_text_is_remembered_too(
+    weights: Path, folder: Path, counted: list[Path]
+) -> None:
+    odd = weights.rename(os.fsdecode(os.fsencode(weights) + b"\xff"))
+    assert [hashed(odd, folder) for _ in range(2)] == [SOME_HASH] * 2
+    assert counted == [odd]

@@ -76,3 +76,19 @@ def test_another_index_may_have_it(recipe: Recipe, tmp_path: Path, variable: str
 def test_a_lock_without_such_versions_asks_for_nothing(recipe: Recipe, tmp_path: Path) -> None:
     recipe.lock.write_text("small==1.0 \\\n    --hash=sha256:00\n")
     lend_wheels([recipe], environ(tmp_path))
+
+
+def test_a_copy_that_fails_leaves_nothing(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / WHEEL).write_text("wheel")
+
+    def fill_the_disk(source: Path, half: Path) -> None:
+        half.write_text("whe")
+        raise OSError("no space left")
+
+    monkeypatch.setattr("rpent_box.launch.lent_wheels.shutil.copyfile", fill_the_disk)
+    with pytest.raises(LaunchError, match="no space left"):
+        lend_wheels([recipe], environ(tmp_path, PIP_FIND_LINKS=str(tmp_path / "pip")))
+    assert lent(recipe) == []

@@ -224,6 +224,20 @@ def test_a_checkpoint_that_is_not_there_is_refused_before_anything_starts(box: B
         worker(box, Processes(), checkpoint="/nonexistent")
 
 
+def test_an_empty_path_is_not_the_current_folder(box: Box) -> None:
+    with pytest.raises(BadOption, match="the checkpoint is an empty path"):
+        worker(box, Processes(), checkpoint="")
+
+
+def test_a_process_is_planned_without_a_second_look_at_its_checkpoint(
+    box: Box, tmp_path: Path
+) -> None:
+    spec = msgspec.structs.replace(
+        BACKEND, inspect=lambda options, path, platform: pytest.fail("looked at again")
+    )
+    assert value(worker(box, Processes(), spec, checkpoint=str(tmp_path)), "--checkpoint")
+
+
 def test_gpus_are_those_asked_for_or_all_for_a_model_that_needs_one(box: Box) -> None:
     needing = msgspec.structs.replace(BACKEND, needs_gpu=True)
     without = msgspec.structs.replace(BACKEND, needs_gpu=False)

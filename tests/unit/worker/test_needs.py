@@ -91,6 +91,8 @@ def test_without_built_in_weights_a_checkpoint_or_a_service_must_be_given() -> N
     with pytest.raises(BadOption) as caught:
         needs(naming)
     assert caught.value.hint == "Give them: --checkpoint NAME"
+    with pytest.raises(BadOption, match="no built-in weights"):
+        needs(BORROWING, checkpoint="")
 
 
 def test_a_declared_network_is_kept() -> None:

@@ -21,10 +21,14 @@ from rpent_box.backends.fast_wam.checkpoint import find_model_files
 from rpent_box.backends.fast_wam.model import FastWam, describe
 from rpent_box.backends.fast_wam.options import FastWamOptions
 from rpent_box.backends.fast_wam.recipe import read_recipe
-from rpent_box.backends.fast_wam.rlinf import RlinfPolicy, rlinf_configuration
+from rpent_box.backends.fast_wam.rlinf import (
+    RlinfPolicy,
+    require_weights,
+    rlinf_configuration,
+)
 from rpent_box.contracts.checks import check_actions
 from rpent_box.contracts.messages import EpisodeKey
-from rpent_box.errors import BadActions, BadOption
+from rpent_box.errors import BadActions, BadCheckpoint, BadOption
 from rpent_box.worker.backend import LoadContext, PredictionInput
 
 STEPS = 8
@@ -133,6 +137,14 @@ def test_rlinf_is_handed_the_yaml_and_where_the_files_are(tmp_path: Path) -> Non
         "config_name": "sim_libero",
         "overrides": ["a.b=1", "model.redirect_common_files=false"],
     }
+
+
+def test_weights_that_rlinf_would_leave_at_random_are_named(tmp_path: Path) -> None:
+    recipe = planned()
+    files = find_model_files(FastWamOptions(), checkpoint(tmp_path), recipe)
+    require_weights(["mixtures.video.head"], files)
+    with pytest.raises(BadCheckpoint, match=r"has no mixtures\.action\.head;"):
+        require_weights(["mixtures.video.head", "mixtures.action.head"], files)
 
 
 @pytest.mark.skipif(find_spec("rlinf") is not None, reason="RLinf is installed here")

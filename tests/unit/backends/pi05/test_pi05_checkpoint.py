@@ -136,6 +136,15 @@ def test_weights_in_lerobots_layout_are_refused(tmp_path: Path) -> None:
         look(tmp_path)
 
 
+def test_weights_with_the_heads_of_further_training_are_refused(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, {**FULL_SIZE, "value_head.mlp.0.weight": (1024, 1024)})
+    with pytest.raises(BadCheckpoint, match="does not have: value_head"):
+        look(tmp_path)
+    own = tmp_path / "own.py"
+    own.write_text("CONFIGS = []\n")
+    assert look(tmp_path, config_file=str(own)).facts["config"] == "pi05_libero"
+
+
 def test_weights_of_something_else_are_refused(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, {"blocks.0.weight": (3, 3)})
     with pytest.raises(BadCheckpoint, match=r"no action_in_proj\.weight"):

@@ -9,10 +9,10 @@ from pathlib import Path
 _BLOCK = 1 << 20
 
 
-def sha256_of(path: Path) -> str:
+def sha256_of(path: str | Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
