@@ -39,6 +39,8 @@ GRACE_S = 10.0
 KILL_WAIT_S = 10.0
 """How long the kernel may take to end what was killed."""
 KEPT_LINES = 200
+LONGEST_LINE = 16 * 1024
+"""Bytes of its output that are kept as one line, should it write no end of one."""
 LONGEST_PHASE = 100
 _POLL_S = 0.05
 
@@ -182,7 +184,7 @@ class NativeService:
 
     def _read(self, output: IO[bytes]) -> None:
         with output:
-            for line in output:
+            while line := output.readline(LONGEST_LINE):
                 # A progress bar goes back to the line's start again and again.
                 text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
                 self._lines.append(text)
@@ -193,12 +195,15 @@ class NativeService:
         if self._process.returncode is not None:
             return f"was ended (exit code {self._process.returncode})"
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        ended = os.waitid(os.P_PID, self.pid, flags)
+        try:
+            ended = os.waitid(os.P_PID, self.pid, flags)
+        except ChildProcessError:  # Where SIGCHLD is ignored, the kernel keeps no zombies.
+            return "has ended"
         if ended is None:
             return None
         if ended.si_code == os.CLD_EXITED:
             return f"ended with exit code {ended.si_status}"
-        return f"was killed by {signal.Signals(ended.si_status).name}"
+        return f"was killed by {_signal_name(ended.si_status)}"
 
     def _phase(self, *, listening: bool) -> str:
         waits = "does not answer yet" if listening else "is loading"
@@ -240,3 +245,10 @@ class NativeService:
                 return False
             time.sleep(_POLL_S / 5)
         return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # One of the real-time signals, most of which have no name.
+        return f"signal {number}"

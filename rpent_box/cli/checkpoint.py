@@ -27,6 +27,7 @@ from rpent_box.launch.checkpoints import (
     inspect_checkpoint,
     read_written,
     require_agreement,
+    tying_path,
     write_manifest,
     written_path,
 )
@@ -141,7 +142,7 @@ def inspect(
             say=say,
             cache=None if home is None else Path(home),
         )
-        report = _settle(checkpoint, manifest, suite or (), write=write, output=output)
+        report = _settle(checkpoint, manifest, suite or (), words, write=write, output=output)
         _show(report, as_json=as_json)
 
 
@@ -149,23 +150,28 @@ def _settle(
     checkpoint: str,
     manifest: CheckpointManifest,
     suites: Sequence[str],
+    words: Sequence[str],
     *,
     write: bool | None,
     output: str | None,
 ) -> Report:
     """Compare with the manifest that lies there, or write one; `suites` are those that were named.
 
+    `words` are the backend's own options.
+
     Raises `BadCheckpoint` when they disagree, and `OutputError` when it was told to write and
     cannot.
     """
     path = written_path(checkpoint) if output is None else Path(output).expanduser().absolute()
-    written = _agreeing(checkpoint, manifest, suites, renewing=write is True)
+    written = _agreeing(checkpoint, manifest, suites, words, renewing=write is True)
     if written is not None and not suites:
         manifest = replace(manifest, suites=written.suites or manifest.suites)
     told_to = write is True or output is not None
     says_more = written is None or bool(suites and not written.suites)
     if write is False or not (says_more or told_to):
         state: State = "not written" if says_more else "agrees"
+        if written is not None and output is None:
+            path = tying_path(checkpoint)
         return Report(manifest=manifest, path=str(path), state=state)
     state = "renewed" if path.exists() else "written"
     try:
@@ -180,18 +186,23 @@ def _settle(
 
 
 def _agreeing(
-    checkpoint: str, manifest: CheckpointManifest, suites: Sequence[str], *, renewing: bool
+    checkpoint: str,
+    manifest: CheckpointManifest,
+    suites: Sequence[str],
+    words: Sequence[str],
+    *,
+    renewing: bool,
 ) -> CheckpointManifest | None:
     """Return the manifest that lies there, if it still tells the truth.
 
     Raises `BadCheckpoint` when it does not, unless it is about to be renewed.
     """
-    path = written_path(checkpoint)
     try:
+        path = tying_path(checkpoint)
         written = read_written(checkpoint)
         if written is not None:
             _require_same(suites, written.suites, path)
-            require_agreement(manifest, written, path)
+            require_agreement(manifest, written, path, words)
     except BadCheckpoint:
         if not renewing:
             raise

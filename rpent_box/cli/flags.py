@@ -95,7 +95,7 @@ Threads: TypeAlias = Annotated[
         help="CPU threads of the worker.",
         metavar="N",
         min=1,
-        show_default="1 beside a simulator",
+        show_default="1 beside a simulator, every core for serve",
         rich_help_panel=WORKER,
     ),
 ]

@@ -8,7 +8,7 @@ import math
 from msgspec import Struct
 
 from rpent_box.errors import BadOption, UsageError
-from rpent_box.evaluate.config import LauncherName, RunConfig
+from rpent_box.evaluate.config import THREADS, LauncherName, RunConfig
 from rpent_box.launch.worker import check_files
 from rpent_box.options import parse_options
 from rpent_box.plugins import find_backend, find_platform, fitting_backends
@@ -63,6 +63,7 @@ def check(config: RunConfig) -> Checked:
             backend=spec.name if spec is not None else None,
             checkpoint=config.checkpoint,
             device=needs.device if needs is not None else None,
+            threads=(config.threads or THREADS) if needs is not None else None,
             endpoint=config.endpoint,
             backend_arguments=config.backend_arguments,
             platform_arguments=config.platform_arguments,

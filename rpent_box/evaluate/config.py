@@ -11,6 +11,9 @@ from rpent_box.contracts.control_messages import EpisodePlayed, Progress, Video
 from rpent_box.worker.backend import Device
 
 LauncherName: TypeAlias = Literal["auto", "docker", "process"]
+THREADS = 1
+"""Of each program, unless asked for otherwise: a worker and a simulator take turns, and
+oversubscribed cores cost more than they give."""
 
 
 class RunConfig(Struct, frozen=True, kw_only=True):

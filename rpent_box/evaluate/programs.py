@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rpent_box.evaluate.checking import Checked
-from rpent_box.evaluate.config import RunConfig, RunWatcher
+from rpent_box.evaluate.config import THREADS, RunConfig, RunWatcher
 from rpent_box.evaluate.resources import Resources, build_images_of, find_resources
 from rpent_box.launch.box import Box
 from rpent_box.launch.place import WorkerPlace
@@ -20,9 +20,6 @@ from rpent_box.launch.worker import worker_program
 
 WORKER_LOG = "worker.log"
 SIMULATOR_LOG = "simulator.log"
-THREADS = 1
-"""Of each program, unless asked for otherwise: a worker and a simulator take turns, and
-oversubscribed cores cost more than they give."""
 
 
 class Recipes(Struct, frozen=True, kw_only=True):

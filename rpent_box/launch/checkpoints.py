@@ -48,7 +48,7 @@ def inspect_checkpoint(
     `suites` are those that it is said to be for. Raises `BadCheckpoint` for what `spec` could not
     use, and for suites that the files themselves contradict.
     """
-    root = _whole(checkpoint)
+    root = _root(spec, checkpoint)
     found = look_at(spec, options, root, platform)
     hashes = FileHashes(cache)
     try:
@@ -58,7 +58,7 @@ def inspect_checkpoint(
     return CheckpointManifest(
         backend=spec.name,
         platform=platform,
-        checkpoint=root.name,
+        checkpoint=_title(spec, root),
         files=files,
         facts=found.facts,
         suites=_suites(found, suites),
@@ -70,7 +70,7 @@ def look_at(spec: BackendSpec, options: Struct, root: Path, platform: str) -> In
     if spec.inspect is None:
         raise BadCheckpoint(f"{spec.name} cannot look at a checkpoint without loading it")
     try:
-        if not root.exists():
+        if spec.checkpoint_is == "path" and not root.exists():
             raise BadCheckpoint(
                 f"there is no checkpoint at {root}", hint="Give a file or a folder."
             )
@@ -102,18 +102,19 @@ def require_usable(
     options = _options_of_loader(spec, arguments, checkpoint)
     if checkpoint is None or options is None:
         return
-    found = look_at(spec, options, _whole(checkpoint), platform)
-    written = read_written(checkpoint)
+    root = _root(spec, checkpoint)
+    found = look_at(spec, options, root, platform)
+    written = _tie(spec, checkpoint)
     if suite is not None:
         tied = written.suites if written is not None else ()
-        _require_suite(_whole(checkpoint).name, tied or found.suites, suite)
+        _require_suite(_title(spec, root), tied or found.suites, suite)
 
 
 def _options_of_loader(
     spec: BackendSpec, arguments: Sequence[str], checkpoint: str | None
 ) -> Struct | None:
     """Return the worker's own options; None where it loads no files that could be looked at."""
-    if checkpoint is None or spec.inspect is None or spec.checkpoint_is == "name":
+    if checkpoint is None or spec.inspect is None:
         return None
     options = parse_options(spec.options, arguments, program=f"rpent-box serve {spec.name}")
     return None if spec.borrows and getattr(options, spec.borrows) else options
@@ -139,9 +140,9 @@ def checkpoint_of_run(
     if checkpoint is None or options is None:
         return None
     manifest = inspect_checkpoint(spec, options, checkpoint, platform, say=say, cache=cache)
-    written = read_written(checkpoint)
+    written = _tie(spec, checkpoint)
     if written is not None:
-        require_agreement(manifest, written, written_path(checkpoint))
+        require_agreement(manifest, written, tying_path(checkpoint), arguments)
         manifest = replace(manifest, suites=written.suites or manifest.suites)
     if suite is not None:
         _require_suite(manifest.checkpoint, manifest.suites, suite)
@@ -154,12 +155,30 @@ def written_path(checkpoint: str | Path) -> Path:
     return root / WRITTEN_FILE if root.is_dir() else root.with_name(f"{root.name}.{WRITTEN_FILE}")
 
 
+def tying_path(checkpoint: str | Path) -> Path:
+    """Return where the manifest lies that ties a checkpoint; where its own would, if there is none.
+
+    A single file may also be given as its folder: without a manifest of its own it is tied by the
+    folder's, if that one lists it. Raises `BadCheckpoint` when that one cannot be read.
+    """
+    own, root = written_path(checkpoint), _whole(checkpoint)
+    if own.parent == root or own.exists():
+        return own
+    folders = root.with_name(WRITTEN_FILE)
+    written = _read(folders)
+    listed = written is not None and any(file.path == root.name for file in written.files)
+    return folders if listed else own
+
+
 def read_written(checkpoint: str | Path) -> CheckpointManifest | None:
-    """Return the manifest that lies with a checkpoint; None where there is none.
+    """Return the manifest that ties a checkpoint; None where there is none.
 
     Raises `BadCheckpoint` when it cannot be read.
     """
-    path = written_path(checkpoint)
+    return _read(tying_path(checkpoint))
+
+
+def _read(path: Path) -> CheckpointManifest | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=CheckpointManifest)
     except FileNotFoundError:
@@ -178,10 +197,16 @@ def write_manifest(path: Path, manifest: CheckpointManifest) -> None:
     write_atomically(path, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
 
 
-def require_agreement(found: CheckpointManifest, written: CheckpointManifest, path: Path) -> None:
+def require_agreement(
+    found: CheckpointManifest,
+    written: CheckpointManifest,
+    path: Path,
+    arguments: Sequence[str] = (),
+) -> None:
     """Refuse a checkpoint whose files are not those that its manifest at `path` was written for.
 
-    Raises `BadCheckpoint`, which names the files.
+    `arguments` are the words of the backend's own options: renewing it takes the same ones. Raises
+    `BadCheckpoint`, which names the files.
     """
     wrong = []
     if found.backend != written.backend:
@@ -193,10 +218,28 @@ def require_agreement(found: CheckpointManifest, written: CheckpointManifest, pa
             f"it was written for {', '.join(written.suites)}, not for {', '.join(found.suites)}"
         )
     if wrong:
+        # Without its suites it would be untied.
+        kept = [suite for suite in written.suites if suite in (found.suites or written.suites)]
+        words = [*(word for suite in kept for word in ("--suite", suite)), *arguments]
         raise BadCheckpoint(
             f"the checkpoint is not what {path} says: " + "\n".join(wrong),
-            hint=f"Put the files back, or, if this is meant, renew it: {_renew(found, path)}",
+            hint="Put the files back, or, if this is meant, renew it: "
+            f"{_renew(found, path, words)}",
         )
+
+
+def _root(spec: BackendSpec, checkpoint: str | Path) -> Path:
+    """Return where a checkpoint lies; a name as it is, where only a service knows the files."""
+    return Path(checkpoint) if spec.checkpoint_is == "name" else _whole(checkpoint)
+
+
+def _title(spec: BackendSpec, root: Path) -> str:
+    return str(root) if spec.checkpoint_is == "name" else root.name
+
+
+def _tie(spec: BackendSpec, checkpoint: str) -> CheckpointManifest | None:
+    """Return the manifest that ties a checkpoint; a name has no place where one could lie."""
+    return None if spec.checkpoint_is == "name" else read_written(checkpoint)
 
 
 def _whole(path: str | Path) -> Path:
@@ -256,12 +299,13 @@ def _difference(file: CheckpointFile, written: CheckpointManifest) -> str:
     )
 
 
-def _renew(manifest: CheckpointManifest | None, path: Path) -> str:
+def _renew(manifest: CheckpointManifest | None, path: Path, words: Sequence[str] = ()) -> str:
     folder = path.parent if path.name == WRITTEN_FILE else path.with_name(_beside(path))
     command = f"rpent-box checkpoint inspect {shlex.quote(str(folder))}"
     if manifest is None:
         return f"{command} --backend NAME --write"
-    return f"{command} --backend {manifest.backend} --platform {manifest.platform} --write"
+    known = ("--backend", manifest.backend, "--platform", manifest.platform, *words, "--write")
+    return f"{command} {shlex.join(known)}"
 
 
 def _beside(path: Path) -> str:

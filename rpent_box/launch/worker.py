@@ -69,7 +69,8 @@ def worker_program(
     seen = seen_paths(launcher, box)
     weights = _weights(spec, checkpoint)
     options, named = _with_whole_paths(spec.options, options)
-    read = _files_read(spec, weights, platform, options) if launcher.view == "container" else []
+    given = weights or (None if checkpoint is None else Path(checkpoint))
+    read = _files_read(spec, given, platform, options) if launcher.view == "container" else []
     words = [spec.name, "--endpoint", endpoint or seen.worker_endpoint, "--platform", platform]
     words += ["--box", box.id, "--view", launcher.view, "--lease", str(seen.lease)]
     words += ["--threads", str(threads), "--device", needs.device]
@@ -93,13 +94,16 @@ def worker_program(
 
 
 def _files_read(
-    spec: BackendSpec, weights: Path | None, platform: str, options: Sequence[str]
+    spec: BackendSpec, root: Path | None, platform: str, options: Sequence[str]
 ) -> list[Path]:
-    """Return what the model reads besides: statistics that lie beside a single file of weights."""
-    if weights is None or spec.inspect is None:
+    """Return what the model reads besides: statistics that lie beside a single file of weights.
+
+    `root` is the checkpoint, or its name alone where a service has the weights.
+    """
+    if root is None or spec.inspect is None:
         return []
     given = parse_options(spec.options, options, program="the backend")
-    return [Path(file.path) for file in look_at(spec, given, weights, platform).files]
+    return [Path(file.path) for file in look_at(spec, given, root, platform).files]
 
 
 def check_files(spec: BackendSpec, checkpoint: str | None, options: Sequence[str]) -> None:

@@ -62,6 +62,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     checkpoint: str | None = None
     device: str | None = None
     """Where the worker computes, `cpu` or `cuda`; None: it is borrowed."""
+    threads: int | None = None
+    """CPU threads of the worker: sums of other numbers of them round otherwise; None: borrowed."""
     endpoint: str | None = None
     backend_arguments: tuple[str, ...] = ()
     platform_arguments: tuple[str, ...] = ()

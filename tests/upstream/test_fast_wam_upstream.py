@@ -91,6 +91,13 @@ def test_the_same_moment_gives_the_same_actions_also_in_another_process(
     assert np.shape(answer["first"]) == (10, 7)
 
 
+def test_weights_are_read_as_nothing_else_though_the_environment_asks_for_the_contrary(
+    answer: dict[str, Any], libero: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    assert drive(libero, "libero")["first"] == answer["first"]
+
+
 def test_everything_that_it_is_given_changes_the_actions(answer: dict[str, Any]) -> None:
     for what in ("other_chunk", "other_words", "other_frames", "other_proprio"):
         assert answer[what] != answer["first"], what

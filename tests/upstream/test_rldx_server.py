@@ -58,7 +58,7 @@ def upstream(*words, deltas="0", **options):
         given = own_server.server_words(RldxOptions(**options), ROOT, "cpu", port)
         command = [PYTHON, str(SCRIPT), *given[3:], *words]
         with NativeService.start("RLDX server", command, environment=environment) as server:
-            where = server.wait_ready(own_server._answers, timeout_s=START_S, port=port)
+            where = server.wait_ready(own_server.answers, timeout_s=START_S, port=port)
             yield f"tcp://127.0.0.1:{where.port}"
 
 
@@ -277,7 +277,11 @@ def test_a_server_of_ours_repeats_its_noise_and_a_borrowed_one_does_not(tmp_path
             float(backend.predict(asked(backend, episode=episode)).actions[0, 3])
             for episode in episodes
         ]
-        with loaded(backend._server.endpoint) as borrower:
+        endpoint, token = backend._server.endpoint, tmp_path / "token"
+        with pytest.raises(PredictionFailed, match="Unauthorized"), loaded(endpoint):
+            pass
+        token.write_text(backend._server._token)
+        with loaded(endpoint, token_file=str(token)) as borrower:
             free = [borrower.predict(asked(borrower)).actions[0, 3] for _ in range(2)]
     finally:
         backend.close()

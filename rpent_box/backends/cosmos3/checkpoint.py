@@ -9,14 +9,11 @@ from rpent_box.backends.adapter import adapter_for
 from rpent_box.backends.checkpoint_files import require_file
 from rpent_box.backends.cosmos3.adapter import ADAPTERS
 from rpent_box.backends.cosmos3.options import Cosmos3Options
-from rpent_box.backends.cosmos3.settings import Settings, settings_from
+from rpent_box.backends.cosmos3.settings import Settings, check_endpoint, settings_from
 from rpent_box.backends.cosmos3.statistics import read_denormaliser
 from rpent_box.contracts.checkpoint import ExpectedFile, Inspection
 
-_SEEN_BY_THE_WORKER = (
-    "Give it as --action-stats PATH: a worker in a container sees the files that options name, and "
-    "not those that a configuration does."
-)
+_WHERE = "Correct it in the configuration, or give --action-stats PATH."
 
 
 def inspect(options: Cosmos3Options, checkpoint: Path, platform: str) -> Inspection:
@@ -25,6 +22,7 @@ def inspect(options: Cosmos3Options, checkpoint: Path, platform: str) -> Inspect
     Whether the service serves it is asked by the worker. Raises `BadOption` and `BadCheckpoint`.
     """
     adapter_for(ADAPTERS, platform, backend="cosmos3")
+    check_endpoint(options.sglang_endpoint)
     settings = settings_from(options)
     files = find_files(options, settings)
     read_denormaliser(settings.action_stats, settings.action_normalization)
@@ -51,9 +49,7 @@ def find_files(options: Cosmos3Options, settings: Settings) -> tuple[ExpectedFil
     """Return the files that decide the actions. Raises `BadCheckpoint`."""
     files = []
     if settings.action_normalization != "none" and settings.action_stats is not None:
-        files.append(
-            require_file(settings.action_stats, role="action statistics", hint=_SEEN_BY_THE_WORKER)
-        )
+        files.append(require_file(settings.action_stats, role="action statistics", hint=_WHERE))
     if options.config is not None:
         files.append(require_file(options.config, role="configuration"))
     return tuple(files)

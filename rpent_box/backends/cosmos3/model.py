@@ -189,10 +189,10 @@ def load(options: Cosmos3Options, context: LoadContext) -> Cosmos3:
             wait_s=options.service_wait_s,
             say=context.say,
         )
+        meta = describe(service, settings, adapter, context.checkpoint)
     except BaseException:
         client.close()
         raise
-    meta = describe(service, settings, adapter, context.checkpoint)
     return Cosmos3(client, service, settings, recipe, adapter, meta)
 
 

@@ -10,6 +10,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from rpent_box.backends.patience import LONGEST_S
+
 Normalisation: TypeAlias = Literal["quantile_rot", "quantile", "meanstd", "minmax", "none"]
 
 
@@ -80,5 +82,10 @@ class Cosmos3Options(Struct, frozen=True, kw_only=True):
         int, Meta(description="requests under way at once; more helps only with SGLang replicas")
     ] = 1
     service_wait_s: Annotated[
-        float, Meta(description="how long to wait for the service to come up when starting")
+        float,
+        Meta(
+            ge=0,
+            le=LONGEST_S,
+            description="how long to wait for the service to come up when starting",
+        ),
     ] = 30.0

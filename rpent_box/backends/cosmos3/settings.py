@@ -7,16 +7,16 @@ import math
 import re
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from rpent_box.backends.checkpoint_files import read_yaml
 from rpent_box.backends.cosmos3.options import Cosmos3Options, Normalisation
+from rpent_box.backends.patience import LONGEST_S
 from rpent_box.errors import BadCheckpoint, BadOption
 
-LONGEST_S = 24 * 3600.0
-"""More than this is a slip of the pen, not a patience."""
 BLOCK = 16
 """Pixels a side of what the model's autoencoder turns into one number per channel."""
 _COUNTS = (
@@ -121,12 +121,22 @@ def check_endpoint(endpoint: str) -> str:
             hint="Name it: --sglang-endpoint http://127.0.0.1:30000. How to start one: "
             "images/sglang/README.md",
         )
-    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", endpoint):
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", endpoint) or not _has_place(endpoint):
+        shown = re.sub(r"//[^/]*@", "//…@", endpoint)
         raise BadOption(
-            f"{endpoint} is no address of a service",
+            f"{shown} is no address of a service",
             hint="Wanted: --sglang-endpoint http://HOST:PORT",
         )
     return endpoint.rstrip("/")
+
+
+def _has_place(endpoint: str) -> bool:
+    """Tell whether an address has a host and, if any, a port that can be."""
+    try:
+        parts = urlsplit(endpoint)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -39,14 +39,15 @@ class FoundFiles(Struct, frozen=True, kw_only=True):
     statistics: ExpectedFile
     vae: ExpectedFile
     text_encoder: ExpectedFile
-    tokenizer: ExpectedFile
+    tokenizer: tuple[ExpectedFile, ...]
+    """Its vocabulary, then its settings: which sign pads, where a sentence ends."""
     base: str
     """The folder that the last three are under: FastWAM's DIFFSYNTH_MODEL_BASE_PATH."""
     converted: bool
     """VAE and text encoder are safetensors files, else the original PyTorch ones."""
 
     def all(self) -> tuple[ExpectedFile, ...]:
-        return (self.weights, self.statistics, self.vae, self.text_encoder, self.tokenizer)
+        return (self.weights, self.statistics, self.vae, self.text_encoder, *self.tokenizer)
 
 
 def inspect(options: FastWamOptions, path: Path, platform: str) -> Inspection:
@@ -87,14 +88,7 @@ def find_model_files(options: FastWamOptions, path: Path, recipe: Recipe) -> Fou
         statistics=_find_statistics(options, Path(weights.path)),
         vae=vae,
         text_encoder=text_encoder,
-        tokenizer=find_file(
-            require_folder(
-                base / tokenizer / "google" / "umt5-xxl", role="tokenizer", hint=_base_hint(base)
-            ),
-            "tokenizer.json",
-            "spiece.model",
-            role="tokenizer",
-        ),
+        tokenizer=_find_tokenizer(base / tokenizer / "google" / "umt5-xxl", _base_hint(base)),
         base=str(base),
         converted=converted,
     )
@@ -163,6 +157,21 @@ def _find_components(base: Path, model_id: str) -> tuple[bool, ExpectedFile, Exp
     vae = find_file(base, f"{model_id}/Wan2.2_VAE.pth", role="VAE", hint=_base_hint(base))
     text = f"{model_id}/models_t5_umt5-xxl-enc-bf16.pth"
     return False, vae, find_file(base, text, role="text encoder", hint=_base_hint(base))
+
+
+def _find_tokenizer(folder: Path, hint: str) -> tuple[ExpectedFile, ...]:
+    require_folder(folder, role="tokenizer", hint=hint)
+    first = find_file(folder, "tokenizer.json", "spiece.model", role="tokenizer")
+    settings = [
+        require_file(path, role="tokenizer settings")
+        for path in sorted(folder.glob("*.json"))
+        if str(path.absolute()) != first.path
+    ]
+    found = (first, *settings)
+    for file in found:
+        if file.path.endswith(".json"):
+            read_json(file.path, role=file.role)
+    return found
 
 
 def _base_hint(base: Path) -> str:

@@ -102,6 +102,8 @@ def lend_files(files: FoundFiles, components: Components) -> None:
     do anything but give tensors, whatever the version of torch.
     """
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "true"
+    # Set by many for LIBERO's own files; torch refuses to have both.
+    os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
     os.environ["DIFFSYNTH_MODEL_BASE_PATH"] = files.base
     os.environ["DIFFSYNTH_SKIP_DOWNLOAD"] = "true"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"

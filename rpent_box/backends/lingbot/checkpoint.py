@@ -20,6 +20,7 @@ from rpent_box.backends.checkpoint_files import (
 from rpent_box.backends.lingbot.adapter import ADAPTERS, COLUMNS
 from rpent_box.backends.lingbot.greeting import CAMERA_ORDER
 from rpent_box.backends.lingbot.options import LingbotOptions
+from rpent_box.backends.processor_files import require_no_code
 from rpent_box.backends.statistics_files import require_range, require_vector
 from rpent_box.backends.tensor_files import read_safetensors_header
 from rpent_box.contracts.checkpoint import ExpectedFile, Inspection
@@ -122,13 +123,12 @@ def _qwen(folder: Path) -> tuple[ExpectedFile, ...]:
     for name in ("config.json", "preprocessor_config.json", "tokenizer_config.json"):
         find_file(folder, name, role=role, hint=hint)
     find_file(folder, "tokenizer.json", "vocab.json", role=role, hint=hint)
-    if code := sorted(folder.glob("*.py")):
-        # The package loads its processor with trust_remote_code=True (lingbotvla/models/auto.py).
-        raise BadCheckpoint(
-            f"{code[0]} is a program, which loading the processor would run",
-            hint=f"Read it; Qwen2.5-VL's own files have none. Remove it: rm {code[0]}",
-        )
+    # The package loads its processor with trust_remote_code=True (lingbotvla/models/auto.py).
+    require_no_code(folder, role=role)
     texts = [found for suffix in ("json", "txt") for found in sorted(folder.glob(f"*.{suffix}"))]
+    for path in texts:
+        if path.suffix == ".json":
+            read_json(path, role=role)
     return tuple(ExpectedFile(role=role, path=str(path.absolute())) for path in texts)
 
 

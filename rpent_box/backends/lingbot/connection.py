@@ -22,6 +22,9 @@ from rpent_box.errors import BadOption, DeadlineExceeded, PredictionFailed
 
 LARGEST_FRAME = 64 * 1024 * 1024
 """An answer is a few kilobytes; a greeting less."""
+LONGEST_TRACEBACK = 20_000
+"""Characters of a server's traceback that travel on, from its end."""
+LONGEST_LINE = 500
 _ADDRESS = re.compile(r"ws://(\[[0-9a-fA-F:]+\]|[^/:\s\[\]]+):(\d{1,5})/?")
 
 
@@ -139,7 +142,8 @@ def _open(address: ServerAddress, timeout_s: float) -> ClientConnection:
         # from the kernel, or a server that stands still would hold us.
         raw.settimeout(None)
         seconds, rest = divmod(timeout_s, 1.0)
-        limit = struct.pack("ll", int(seconds), int(rest * 1e6))
+        # Zero would be no limit.
+        limit = struct.pack("ll", int(seconds), max(1, int(rest * 1e6)))
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         return connect(
             address.url,
@@ -177,7 +181,7 @@ def _traceback(address: ServerAddress, text: str) -> PredictionFailed:
     """Return the error for a text frame, which is a traceback of the server's."""
     lines = text.strip().splitlines() or ["no words"]
     return PredictionFailed(
-        f"the model at {address.url} raised {lines[-1]}",
+        f"the model at {address.url} raised {lines[-1][:LONGEST_LINE]}",
         hint="The server's traceback: --verbose shows it here.",
-        detail=text,
+        detail=text[-LONGEST_TRACEBACK:],
     )

@@ -10,6 +10,8 @@ from rpent_box.backends.lingbot.options import ACTION_HORIZON
 from rpent_box.errors import IncompatibleWorker
 
 CAMERA_ORDER = ("cam_high", "cam_left_wrist", "cam_right_wrist")
+SHOWN = 200
+"""Characters of a strange greeting that an error shows."""
 
 _WANTED: dict[str, Any] = {
     "runtime": "lingbotvla",
@@ -32,9 +34,9 @@ def read_greeting(metadata: Mapping[Any, Any], *, execute_steps: int, where: str
     or layout would move the robot wrongly without an error.
     """
     wrong = [
-        f"{name} is {metadata.get(name, 'missing')!r}, wanted {wanted!r}"
+        f"{name} is {_shown(metadata.get(name, 'missing'))}, wanted {wanted!r}"
         for name, wanted in _WANTED.items()
-        if metadata.get(name) != wanted
+        if not _same(metadata.get(name), wanted)
     ]
     if wrong:
         raise IncompatibleWorker(
@@ -45,8 +47,8 @@ def read_greeting(metadata: Mapping[Any, Any], *, execute_steps: int, where: str
     use_length = metadata.get("use_length")
     if type(use_length) is not int or not 1 <= use_length <= ACTION_HORIZON:
         raise IncompatibleWorker(
-            f"the server at {where} says that it answers with use_length {use_length!r} steps; "
-            f"wanted 1 to {ACTION_HORIZON}",
+            f"the server at {where} says that it answers with use_length {_shown(use_length)} "
+            f"steps; wanted 1 to {ACTION_HORIZON}",
         )
     if use_length < execute_steps:
         raise IncompatibleWorker(
@@ -55,3 +57,13 @@ def read_greeting(metadata: Mapping[Any, Any], *, execute_steps: int, where: str
             hint=f"Execute no more: --execute-steps {use_length}",
         )
     return use_length
+
+
+def _same(came: object, wanted: object) -> bool:
+    # An array would answer for each of its numbers.
+    return type(came) is type(wanted) and repr(came) == repr(wanted)
+
+
+def _shown(came: object) -> str:
+    text = repr(came)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -114,10 +114,12 @@ class Lingbot:
 
     def close(self) -> None:
         """Hang up, and end the server if it is ours."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        self._server.end()
+        try:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+        finally:
+            self._server.end()
 
     def _ask(self, question: dict[str, Any]) -> dict[Any, Any]:
         try:
@@ -158,16 +160,11 @@ class Lingbot:
 def load(options: LingbotOptions, context: LoadContext) -> Lingbot:
     """Borrow the server that the options name, or start one from the checkpoint.
 
+    That both exclude each other is seen before (`worker.needs`).
     Raises `BadOption` and `BadCheckpoint` before anything is started; `WorkerFailed` without a
     server; `IncompatibleWorker` for a server of another model; `ProgramDied` and `StartTimeout`.
     """
     adapter = adapter_for(ADAPTERS, context.platform, backend="lingbot")
-    if options.service and context.checkpoint is not None:
-        raise BadOption(
-            "both a running server and a checkpoint were given",
-            hint="Leave out --service to start a server from the checkpoint, or --checkpoint to "
-            "use the running one.",
-        )
     if options.service:
         context.say(f"connecting to {options.service}")
         return _connect(_borrowed(options), adapter, options)

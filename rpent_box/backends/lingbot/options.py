@@ -7,6 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from rpent_box.backends.patience import LONGEST_S
+
 ACTION_HORIZON = 50
 """Steps that the RoboTwin checkpoint predicts (`chunk_size` in its config.json)."""
 
@@ -49,11 +51,12 @@ class LingbotOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = 42
     start_timeout_s: Annotated[
-        float, Meta(gt=0, description="how long a server of ours may take to load")
+        float, Meta(gt=0, le=LONGEST_S, description="how long a server of ours may take to load")
     ] = 1800.0
     connect_timeout_s: Annotated[
-        float, Meta(gt=0, description="how long a connection and its greeting may take")
+        float,
+        Meta(gt=0, le=LONGEST_S, description="how long a connection and its greeting may take"),
     ] = 10.0
     reply_timeout_s: Annotated[
-        float, Meta(gt=0, description="how long the server may take to answer")
+        float, Meta(gt=0, le=LONGEST_S, description="how long the server may take to answer")
     ] = 120.0

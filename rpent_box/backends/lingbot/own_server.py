@@ -26,10 +26,13 @@ def start_server(folder: Path, options: LingbotOptions, *, horizon: int) -> Nati
         f"--denoising-steps={options.num_denoising_steps}",
         "--port=0",
     ]
-    # The package takes the place of Qwen's files from the environment alone.
-    return NativeService.start(
-        "LingBot server", words, environment={"QWEN25_PATH": str(layout.qwen)}
-    )
+    environment = {
+        # The package takes the place of Qwen's files from the environment alone.
+        "QWEN25_PATH": str(layout.qwen),
+        # It trusts them with code: they come from this machine, or not at all.
+        "HF_HUB_OFFLINE": "1",
+    }
+    return NativeService.start("LingBot server", words, environment=environment)
 
 
 def answers(listener: Listener) -> bool:

@@ -34,7 +34,14 @@ def unpack(frame: bytes) -> dict[Any, Any]:
     """Return the map that a binary frame holds; its arrays are copies. Raises `BadFrame`."""
     try:
         message = msgpack.unpackb(frame, object_hook=_to_array)
-    except (msgpack.UnpackException, ValueError, TypeError, RecursionError) as error:
+    # What is wrong with bytes, their meaning, or a number that is too large for its type.
+    except (
+        msgpack.UnpackException,
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        RecursionError,
+    ) as error:
         raise BadFrame(f"{len(frame)} bytes are no msgpack of this format: {error}") from error
     if not isinstance(message, dict):
         raise BadFrame(f"a frame holds a {type(message).__name__}; wanted a map")

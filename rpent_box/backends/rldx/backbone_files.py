@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rpent_box.backends.checkpoint_files import find_file, find_optional_file, require_folder
+from rpent_box.backends.processor_files import require_no_code
 from rpent_box.contracts.checkpoint import ExpectedFile
 from rpent_box.errors import BadCheckpoint
 
@@ -28,11 +29,14 @@ BESIDES = {
 def backbone_files(hf_home: str, name: str) -> Iterator[ExpectedFile]:
     """Return the files of the model called `name`; none when it is not known where they are.
 
-    Raises `BadCheckpoint` when one is missing: a worker has no network to fetch it.
+    Raises `BadCheckpoint` when one is missing, since a worker has no network to fetch it, and for
+    one that names a program.
     """
     folder = _folder(hf_home, name)
     if folder is None:
         return
+    # RLDX loads them with trust_remote_code=True (rldx/model/modules/backbone/adapter.py).
+    require_no_code(folder, role="backbone")
     for file, role in WANTED.items():
         yield find_file(folder, file, role=role)
     besides = [find_optional_file(folder, file, role=role) for file, role in BESIDES.items()]

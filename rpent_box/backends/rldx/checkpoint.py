@@ -81,6 +81,8 @@ def read_checkpoint(options: RldxOptions, path: Path, platform: str) -> Checkpoi
     processor_file = find_file(folder, "processor_config.json", role="processor config")
     statistics_file = find_file(folder, "statistics.json", role="statistics")
     heads_file = find_optional_file(folder, "embodiment_id.json", role="embodiment heads")
+    if heads_file is not None:
+        read_json(heads_file.path, role=heads_file.role)
     settings = _processor_settings(processor_file)
     modality = _modality(settings, config, options)
     _check_statistics(statistics_file, settings, options)

@@ -16,6 +16,10 @@ _WATCH_S = 0.2
 """How often `watch` is called while an answer is waited for."""
 _OBITUARY_S = 1.0
 """How long after a broken connection `watch` may take to see that the server has ended."""
+_SHOWN = 200
+"""Characters of a strange answer that an error shows."""
+_LONGEST_WORDS = 2000
+"""Characters of a server's own error that travel on."""
 
 
 def nobody_watches() -> None:
@@ -121,10 +125,11 @@ class RldxClient:
             self._await_obituary()
             raise
         if isinstance(answer, dict) and "error" in answer:
+            words = str(answer["error"])[:_LONGEST_WORDS]
             raise PredictionFailed(
-                f"the RLDX server at {self.endpoint} refused {what}: {answer['error']}",
+                f"the RLDX server at {self.endpoint} refused {what}: {words}",
                 hint="Its own log has the traceback."
-                if "Unauthorized" not in str(answer["error"])
+                if "Unauthorized" not in words
                 else "Give its token: --token-file FILE",
             )
         return answer
@@ -157,7 +162,7 @@ class RldxClient:
 
     def _strange(self, what: str, answer: object, wanted: str) -> ProtocolMismatch:
         shown = repr(answer)
-        shown = shown if len(shown) <= 200 else f"{shown[:200]}…"
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
         return ProtocolMismatch(
             f"the RLDX server at {self.endpoint} answered {what} with {shown}; wanted {wanted}"
         )

@@ -14,6 +14,8 @@ from rpent_box.transport.sockets import configure, probe
 
 _EVENT = struct.Struct("=Hi")
 """The first frame of a monitor's message: event, value (zmq_socket_monitor(3))."""
+LARGEST_ANSWER = 64 * 2**20
+"""Bytes. An answer takes a few kilobytes; ZeroMQ hangs up on who sends more than this."""
 
 
 class Line:
@@ -29,10 +31,12 @@ class Line:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         socket = context.socket(zmq.REQ)
         configure(socket, endpoint)
+        socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_ANSWER)
         socket.setsockopt(zmq.REQ_RELAXED, 1)
         socket.setsockopt(zmq.REQ_CORRELATE, 1)
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
         monitor: zmq.Socket[Any] = socket.get_monitor_socket(zmq.Event.DISCONNECTED)
+        self._hang_up = weakref.finalize(self, _hang_up, context, socket, monitor)
         socket.connect(endpoint)
         self._socket = socket
         self._monitor = monitor
@@ -40,7 +44,6 @@ class Line:
         self._poller.register(socket, zmq.POLLIN)
         self._poller.register(monitor, zmq.POLLIN)
         self._is_whole = True
-        self._hang_up = weakref.finalize(self, _hang_up, context, socket, monitor)
 
     def is_whole(self) -> bool:
         """Tell whether the peer is there, as far as the kernel knows."""

@@ -23,13 +23,16 @@ from rpent_box.backends.rldx.own_server import start_server
 from rpent_box.backends.rldx.sessions import NativeNames
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
-from rpent_box.errors import BadOption, PredictionFailed, WorkerFailed
+from rpent_box.errors import BadOption, PredictionFailed, RpentBoxError, WorkerFailed
 from rpent_box.worker.backend import LoadContext
 from rpent_box.worker.warm_up import blank_observation
 
 LICENCE = "code: Apache-2.0; WEIGHTS NON-COMMERCIAL: RLWRLD Model License v1.0"
 _OVERHEAD_S = 30.0
 """What a client waits longer than we wait for the server."""
+
+_FORGET_S = 5.0
+"""How long the server may take to forget the first prediction."""
 
 _log = logging.getLogger("rpent_box.rldx")
 
@@ -38,6 +41,8 @@ class Source(Struct, frozen=True, kw_only=True):
     """A server that answers, and where its weights come from."""
 
     endpoint: str
+    token: str
+    """What it asks for; empty: nothing."""
     watch: Callable[[], None]
     checkpoint: str
     provenance: dict[str, str]
@@ -61,7 +66,7 @@ def load(options: RldxOptions, context: LoadContext) -> Rldx:
         client = held.enter_context(
             RldxClient(
                 source.endpoint,
-                token=_token(options.token_file),
+                token=source.token,
                 timeout_s=options.timeout_s,
                 watch=source.watch,
             )
@@ -87,6 +92,7 @@ def borrow(options: RldxOptions) -> Source:
     """Return a server that somebody else has started."""
     return Source(
         endpoint=options.service,
+        token=_token(options.token_file),
         watch=nobody_watches,
         checkpoint=options.service,
         provenance={
@@ -110,9 +116,16 @@ def own(options: RldxOptions, context: LoadContext, held: ExitStack) -> Source:
     context.say("checking the checkpoint")
     path = Path(context.checkpoint)
     checkpoint = read_checkpoint(options, path, context.platform)
-    endpoint, watch = start_server(options, path, context.device, context.say, held)
+    if not options.hf_home:
+        _log.warning(
+            "no --hf-home: %s is looked for in this worker's own Hugging Face cache, which a "
+            "container does not have",
+            checkpoint.config.model_name,
+        )
+    endpoint, token, watch = start_server(options, path, context.device, context.say, held)
     return Source(
         endpoint=endpoint,
+        token=token,
         watch=watch,
         checkpoint=path.name,
         provenance={"licence": LICENCE, **checkpoint.inspection.facts},
@@ -166,7 +179,10 @@ def find_layout(
             client.get_action(
                 shown, asked, connection=client.connect(), timeout_s=options.start_timeout_s
             )
-        except PredictionFailed as error:
+        except RpentBoxError as error:
+            _forget(client, trial)
+            if not isinstance(error, PredictionFailed):
+                raise
             refusals.append(error.message)
         else:
             client.reset(trial)
@@ -175,6 +191,14 @@ def find_layout(
         "the RLDX server refuses what RoboCasa shows: " + "; ".join(refusals),
         hint="Is it the server of a checkpoint for RoboCasa? Its log has the traceback.",
     )
+
+
+def _forget(client: RldxClient, session: str) -> None:
+    """Let a server that has just failed forget a session, if it still can: it sweeps none."""
+    try:
+        client.reset(session, timeout_s=min(client.timeout_s, _FORGET_S))
+    except RpentBoxError as error:
+        _log.warning("the server may keep the session %s: %s", session, error.message)
 
 
 def prefix_lengths(options: RldxOptions, horizon: int, longest: int | None) -> range | None:

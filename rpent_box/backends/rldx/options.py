@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from rpent_box.backends.patience import LONGEST_S
 from rpent_box.errors import BadOption, UsageError
 from rpent_box.transport.paths import tcp_address
 
@@ -83,10 +84,15 @@ class RldxOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = 1
     timeout_s: Annotated[
-        float, Meta(gt=0, description="how long the server may take for one answer")
+        float, Meta(gt=0, le=LONGEST_S, description="how long the server may take for one answer")
     ] = 120.0
     start_timeout_s: Annotated[
-        float, Meta(gt=0, description="how long a server of ours may take to load and answer once")
+        float,
+        Meta(
+            gt=0,
+            le=LONGEST_S,
+            description="how long a server of ours may take to load and answer once",
+        ),
     ] = 1800.0
 
 

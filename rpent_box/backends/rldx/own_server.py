@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from rpent_box.backends.native_service import Listener, NativeService, hold_port
 from rpent_box.backends.rldx.client import RldxClient
 from rpent_box.backends.rldx.options import RldxOptions
+from rpent_box.backends.rldx.seeded_server import TOKEN
 from rpent_box.errors import RpentBoxError
 from rpent_box.worker.backend import Device
 
@@ -25,22 +28,27 @@ def start_server(
     device: Device,
     say: Callable[[str], None],
     held: ExitStack,
-) -> tuple[str, Callable[[], None]]:
+) -> tuple[str, str, Callable[[], None]]:
     """Start it and wait until it answers; it ends with `held`.
 
-    Returns its endpoint, and what raises `ProgramDied` with its last log lines once it has ended.
-    Raises that, `LaunchError` or `StartTimeout`.
+    Returns its endpoint, the token that it asks for, and what raises `ProgramDied` with its last
+    log lines once it has ended. Raises that, `LaunchError` or `StartTimeout`.
     """
+    # Whoever shares this machine could else end it, or clear everyone's memory. It goes through the
+    # environment, which nobody but this user may read, as everyone may a command line.
+    token = secrets.token_hex(16)
     with hold_port() as port:
         server = held.enter_context(
             NativeService.start(
                 NAME,
                 server_words(options, checkpoint, device, port),
-                environment=server_environment(options),
+                environment={**server_environment(options), TOKEN: token},
             )
         )
-        where = server.wait_ready(_answers, timeout_s=options.start_timeout_s, port=port, say=say)
-    return _endpoint(where), server.require_alive
+        where = server.wait_ready(
+            partial(answers, token=token), timeout_s=options.start_timeout_s, port=port, say=say
+        )
+    return _endpoint(where), token, server.require_alive
 
 
 def server_words(
@@ -67,14 +75,20 @@ def server_words(
 
 def server_environment(options: RldxOptions) -> dict[str, str]:
     """Return what the server is told through its environment."""
-    environment = {"RLDX_ATTN_IMPL": options.attention, "NO_ALBUMENTATIONS_UPDATE": "1"}
+    environment = {
+        "RLDX_ATTN_IMPL": options.attention,
+        "NO_ALBUMENTATIONS_UPDATE": "1",
+        # What it reads besides is trusted with code: it comes from this machine, or not at all.
+        "HF_HUB_OFFLINE": "1",
+    }
     if options.hf_home:
-        environment |= {"HF_HOME": options.hf_home, "HF_HUB_OFFLINE": "1"}
+        environment["HF_HOME"] = options.hf_home
     return environment
 
 
-def _answers(where: Listener) -> bool:
-    with RldxClient(_endpoint(where), timeout_s=_PING_S) as client:
+def answers(where: Listener, *, token: str = "") -> bool:
+    """Return whether an RLDX server that takes `token` answers there."""
+    with RldxClient(_endpoint(where), token=token, timeout_s=_PING_S) as client:
         try:
             client.ping(timeout_s=_PING_S)
         except RpentBoxError:

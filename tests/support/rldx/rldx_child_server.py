@@ -35,7 +35,8 @@ def main() -> None:
     if Path(arguments.model_path).name == "broken":
         sys.stderr.write("no such weights\n")
         sys.exit(3)
-    NativeServer(Telling(modality()), port=arguments.port)
+    token = os.environ["RPENT_BOX_RLDX_TOKEN"]
+    NativeServer(Telling(modality()), port=arguments.port, token=token)
     sys.stderr.write("serving\n")
     while True:
         time.sleep(1.0)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rpent_box.backends.native_ports import listeners
-from rpent_box.backends.native_service import Listener, NativeService, hold_port
+from rpent_box.backends.native_service import LONGEST_LINE, Listener, NativeService, hold_port
 from rpent_box.errors import LaunchError, ProgramDied, StartTimeout
 
 LISTEN = """
@@ -196,6 +196,36 @@ def _lives(server):
     return True
 
 
+def test_one_that_a_nameless_signal_ended_is_told_by_its_number(start):
+    server = start("os.kill(os.getpid(), signal.SIGRTMIN + 3)\ntime.sleep(60)")
+    with pytest.raises(ProgramDied, match=rf"was killed by signal {signal.SIGRTMIN + 3}"):
+        server.wait_ready(answers, timeout_s=10.0)
+
+
+def test_a_worker_that_ignores_its_children_s_ends_notices_them_all_the_same():
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "from rpent_box.backends.native_service import NativeService\n"
+        "from rpent_box.errors import ProgramDied\n"
+        "with NativeService.start('toy', [sys.executable, '-c', 'print(1)']) as server:\n"
+        "    try:\n"
+        "        server.wait_ready(lambda _: False, timeout_s=10.0)\n"
+        "    except ProgramDied as error:\n"
+        "        print(error.message)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60.0, check=False
+    )
+    assert (done.stdout, done.returncode) == ("the toy has ended\n", 0), done.stderr
+
+
+def test_a_line_without_an_end_is_kept_in_pieces(start):
+    server = start("print('x' * 100_000, end='', flush=True)\ntime.sleep(60)")
+    wait_until(lambda: len(server.last_log_lines().split("\n")) == 100_000 // LONGEST_LINE)
+    assert {len(line) for line in server.last_log_lines().split("\n")} == {LONGEST_LINE}
+
+
 def test_phases_are_told_once_each_with_the_last_line(start):
     server = start("print('reading weights')\ntime.sleep(0.3)\ns = listen()\ntime.sleep(60)")
     told = []
@@ -303,6 +333,25 @@ def test_it_dies_with_a_worker_that_is_killed():
         worker.send_signal(signal.SIGKILL)
         worker.wait(10.0)
         wait_until(lambda: is_gone(pid))
+
+
+def test_it_dies_with_a_worker_that_leaves_its_inferring_thread_behind():
+    code = (
+        "import sys, threading, time\n"
+        "from rpent_box.backends.native_service import NativeService\n"
+        "started = []\n"
+        "def infer():\n"
+        "    sleep = [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(60)']\n"
+        "    started.append(NativeService.start('toy', sleep))\n"
+        "    time.sleep(60)\n"
+        "threading.Thread(target=infer, daemon=True).start()\n"
+        "while not started or not started[0].last_log_lines(): time.sleep(0.02)\n"
+        "print(started[0].pid, flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60.0, check=True
+    )
+    wait_until(lambda: is_gone(int(done.stdout)))
 
 
 def test_a_terminal_s_interrupt_spares_it(start):

@@ -64,7 +64,8 @@ def test_files_that_changed_are_wrong_usage_until_they_are_meant(folder: Path) -
     code, out, err = inspect(folder)
     assert (code, out) == (2, "")
     assert "the weights toy.json changed: it has 10 bytes" in err
-    assert f"rpent-box checkpoint inspect {folder} --backend toy --platform toy --write" in err
+    command = f"rpent-box checkpoint inspect {folder} --backend toy --platform toy"
+    assert f"{command} --suite toy_easy --write" in err
     code, out, _ = inspect(folder, "--write")
     assert code == 0
     assert "(renewed)" in out

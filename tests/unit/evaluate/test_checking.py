@@ -128,6 +128,8 @@ def test_where_the_model_computes_is_part_of_the_plan(tmp_path, monkeypatch):
     from rpent_box_toy import backend
 
     assert checked(tmp_path).plan.device == "cpu"
+    assert checked(tmp_path).plan.threads == 1
+    assert checked(tmp_path, threads=4).plan.threads == 4
     portable = replace(backend.BACKEND, needs_gpu=True, variants=("cpu",))
     monkeypatch.setattr(backend, "BACKEND", portable)
     assert checked(tmp_path).plan.device == "cuda"

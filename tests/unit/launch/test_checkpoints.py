@@ -19,6 +19,7 @@ from rpent_box.launch.checkpoints import (
     read_written,
     require_agreement,
     require_usable,
+    tying_path,
     write_manifest,
     written_path,
 )
@@ -211,7 +212,46 @@ def test_statistics_of_another_suite_are_refused_though_they_look_right(folder: 
         run(folder, "libero_spatial")
     assert "the statistics stats.json changed: it has 24 bytes" in caught.value.message
     assert "and had 24 bytes" in caught.value.message
-    assert "--backend wander --platform libero --write" in caught.value.hint
+    assert "--platform libero --suite libero_spatial --write" in caught.value.hint
+
+
+def test_renewing_takes_the_options_that_the_run_was_given(folder: Path) -> None:
+    tie(folder, "libero_spatial")
+    other = folder / "of another.json"
+    other.write_text("{}")
+    with pytest.raises(BadCheckpoint) as caught:
+        run(folder, "libero_spatial", f"--statistics={other}")
+    command = caught.value.hint.partition("renew it: ")[2]
+    assert command.startswith(f"rpent-box checkpoint inspect {folder} --backend wander")
+    assert command.endswith(f" --suite libero_spatial '--statistics={other}' --write")
+
+
+def test_a_file_of_a_tied_folder_is_tied_as_well(folder: Path) -> None:
+    tie(folder, "libero_spatial")
+    weights = folder / "a.pt"
+    assert tying_path(weights) == folder / WRITTEN_FILE
+    manifest = run(weights, "libero_spatial")
+    assert manifest is not None
+    assert manifest.suites == ("libero_spatial",)
+    with pytest.raises(BadCheckpoint, match="you asked for libero_10"):
+        run(weights, "libero_10")
+    weights.write_bytes(b"another half of them")
+    with pytest.raises(BadCheckpoint, match=r"the weights a\.pt changed"):
+        run(weights, "libero_spatial")
+
+
+def test_a_file_with_a_manifest_of_its_own_is_tied_by_that_one(folder: Path) -> None:
+    tie(folder, "libero_spatial")
+    tie(folder / "a.pt", "libero_10")
+    assert tying_path(folder / "a.pt") == folder / f"a.pt.{WRITTEN_FILE}"
+    assert run(folder / "a.pt", "libero_10") is not None
+
+
+def test_a_file_that_its_folders_manifest_does_not_list_is_not_tied_by_it(folder: Path) -> None:
+    tie(folder, "libero_spatial")
+    (folder / "other.pt").write_bytes(b"of another robot")
+    assert tying_path(folder / "other.pt") == folder / f"other.pt.{WRITTEN_FILE}"
+    assert run(folder / "other.pt", "libero_10") is not None
 
 
 def test_statistics_from_elsewhere_are_compared_by_what_is_in_them(
@@ -265,10 +305,26 @@ def test_the_folder_may_move(folder: Path, tmp_path: Path) -> None:
 def test_where_no_file_decides_nothing_is_known(folder: Path) -> None:
     assert run(None) is None
     assert run(folder, spec=replace(SPEC, inspect=None)) is None
-    assert run(folder, spec=replace(SPEC, checkpoint_is="name")) is None
     borrowing = replace(SPEC, borrows="service")
     assert run(folder, None, "--service=ws://127.0.0.1:1", spec=borrowing) is None
     assert run(folder, spec=borrowing) is not None
+
+
+def test_of_a_checkpoint_that_is_only_a_name_the_files_that_options_name_count(
+    folder: Path,
+) -> None:
+    def inspect_statistics(options: Options, path: Path, platform: str) -> Inspection:
+        assert str(path) == "org/model"
+        return Inspection(files=(require_file(options.statistics, role="statistics"),))
+
+    spec = replace(SPEC, checkpoint_is="name", inspect=inspect_statistics)
+    words = f"--statistics={folder / 'stats.json'}"
+    manifest = run(Path("org/model"), "libero_10", words, spec=spec)
+    assert manifest is not None
+    assert manifest.checkpoint == "org/model"
+    assert [file.role for file in manifest.files] == ["statistics"]
+    with pytest.raises(BadCheckpoint, match=r"gone\.json"):
+        require_usable(spec, ["--statistics=/gone.json"], "org/model", "libero", "libero_10")
 
 
 def test_a_path_with_a_space_can_be_copied_from_the_hint(folder: Path, tmp_path: Path) -> None:

@@ -258,10 +258,25 @@ def test_on_the_cpu_a_model_gets_no_gpu_and_its_other_image_is_named(box: Box) -
 
 
 def test_a_checkpoint_that_is_only_a_name_is_passed_on_as_it_is(box: Box) -> None:
-    naming = msgspec.structs.replace(BACKEND, checkpoint_is="name")
+    naming = msgspec.structs.replace(BACKEND, checkpoint_is="name", inspect=None)
     program = worker(box, Containers(), naming, checkpoint="org/model")
     assert value(program, "--checkpoint") == "org/model"
     assert set(mounts(program)) == set(mounts(worker(box, Containers())))
+
+
+def test_what_is_read_beside_a_checkpoint_that_is_only_a_name_is_mounted(
+    box: Box, tmp_path: Path
+) -> None:
+    statistics = tmp_path / "statistics.json"
+    statistics.write_bytes(b"{}")
+
+    def inspect(options: object, path: Path, platform: str) -> Inspection:
+        return Inspection(files=(ExpectedFile(role="statistics", path=str(statistics)),))
+
+    naming = msgspec.structs.replace(BACKEND, checkpoint_is="name", inspect=inspect)
+    program = worker(box, Containers(), naming, checkpoint="org/model", options=())
+    mount = mounts(program)[str(statistics)]
+    assert (mount.source, mount.read_only) == (str(statistics), True)
 
 
 def test_only_a_declared_need_or_a_tcp_endpoint_opens_the_network(box: Box) -> None:

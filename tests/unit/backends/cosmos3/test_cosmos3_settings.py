@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from cosmos3_parts import BLOCK, write_statistics
 
@@ -13,6 +14,7 @@ from rpent_box.backends.cosmos3 import BACKEND
 from rpent_box.backends.cosmos3.checkpoint import inspect
 from rpent_box.backends.cosmos3.options import Cosmos3Options
 from rpent_box.backends.cosmos3.settings import check_endpoint, settings_from
+from rpent_box.contracts.checkpoint import Inspection
 from rpent_box.errors import BadCheckpoint, BadOption
 from rpent_box.options import parse_options, path_fields, to_arguments
 
@@ -157,11 +159,21 @@ def test_missing_statistics_are_asked_for() -> None:
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["127.0.0.1:30000", "ftp://host:1", "http://", "http://host:1/path?x=1", "http://u@host", ""],
+    [
+        *("127.0.0.1:30000", "ftp://host:1", "http://", "http://host:1/path?x=1", ""),
+        *("http://:30000", "http://host:99999", "http://host:0", "http://host:x", "http://[::1"),
+    ],
 )
 def test_an_endpoint_that_is_none_is_refused(endpoint: str) -> None:
     with pytest.raises(BadOption, match="sglang-endpoint|service"):
         check_endpoint(endpoint)
+
+
+def test_an_endpoint_with_a_password_is_refused_without_repeating_it() -> None:
+    with pytest.raises(BadOption, match="no address") as refused:
+        check_endpoint("http://robot:secret@host:30000")
+    assert "secret" not in str(refused.value)
+    assert "host:30000" in str(refused.value)
 
 
 def test_an_endpoint_may_have_a_path_and_a_slash() -> None:
@@ -169,8 +181,13 @@ def test_an_endpoint_may_have_a_path_and_a_slash() -> None:
     assert check_endpoint("https://host/robots/one") == "https://host/robots/one"
 
 
+def look(options: Cosmos3Options, name: Path, platform: str) -> Inspection:
+    named = msgspec.structs.replace(options, sglang_endpoint="http://127.0.0.1:30000")
+    return inspect(named, name, platform)
+
+
 def test_an_inspection_names_the_files_and_what_decides_the_actions(config: Path) -> None:
-    found = inspect(Cosmos3Options(config=str(config)), NAME, "libero")
+    found = look(Cosmos3Options(config=str(config)), NAME, "libero")
     assert {file.role: Path(file.path).name for file in found.files} == {
         "action statistics": "stats.json",
         "configuration": "cosmos3.yaml",
@@ -196,35 +213,47 @@ def test_statistics_that_cannot_be_used_are_refused(
 ) -> None:
     statistics = write_statistics(tmp_path, **changes)
     with pytest.raises(BadCheckpoint, match=named):
-        inspect(Cosmos3Options(action_stats=str(statistics)), NAME, "libero")
+        look(Cosmos3Options(action_stats=str(statistics)), NAME, "libero")
 
 
 def test_statistics_without_the_block_of_their_normalisation_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "statistics.json"
     path.write_text(json.dumps({"global": BLOCK}))
     with pytest.raises(BadCheckpoint, match="global_raw"):
-        inspect(Cosmos3Options(action_stats=str(path)), NAME, "libero")
+        look(Cosmos3Options(action_stats=str(path)), NAME, "libero")
     quantile = Cosmos3Options(action_stats=str(path), action_normalization="quantile")
-    assert inspect(quantile, NAME, "libero").files
+    assert look(quantile, NAME, "libero").files
 
 
 def test_a_block_may_stand_alone(tmp_path: Path) -> None:
     path = tmp_path / "statistics.json"
     path.write_text(json.dumps(BLOCK))
-    assert inspect(Cosmos3Options(action_stats=str(path)), NAME, "libero-pro").files
+    assert look(Cosmos3Options(action_stats=str(path)), NAME, "libero-pro").files
 
 
-def test_a_missing_file_says_how_a_container_would_see_it(config: Path) -> None:
+def test_a_missing_file_says_where_it_was_named(config: Path) -> None:
     (config.parent / "stats.json").unlink()
     with pytest.raises(BadCheckpoint, match=r"stats\.json") as refused:
-        inspect(Cosmos3Options(config=str(config)), NAME, "libero")
+        look(Cosmos3Options(config=str(config)), NAME, "libero")
     assert "--action-stats" in str(refused.value)
 
 
 def test_another_platform_is_refused(tmp_path: Path) -> None:
     statistics = str(write_statistics(tmp_path))
     with pytest.raises(BadOption, match="robotwin"):
-        inspect(Cosmos3Options(action_stats=statistics), NAME, "robotwin")
+        look(Cosmos3Options(action_stats=statistics), NAME, "robotwin")
+
+
+def test_a_service_that_is_not_named_is_noticed_before_anything_starts(tmp_path: Path) -> None:
+    statistics = str(write_statistics(tmp_path))
+    with pytest.raises(BadOption, match="none is named"):
+        inspect(Cosmos3Options(action_stats=statistics), NAME, "libero")
+
+
+@pytest.mark.parametrize("wait", ["nan", "inf", "-1", "86401"])
+def test_a_wait_without_an_end_is_refused(wait: str) -> None:
+    with pytest.raises(BadOption, match="service_wait_s"):
+        parse_options(Cosmos3Options, [f"--service-wait-s={wait}"], program="cosmos3")
 
 
 def test_the_declaration_says_that_there_is_a_service_and_no_file() -> None:

@@ -126,6 +126,19 @@ def test_a_cut_file_is_refused(tmp_path: Path, cut: str) -> None:
         look(tmp_path)
 
 
+def test_a_cut_tokenizer_is_refused(tmp_path: Path) -> None:
+    (checkpoint(tmp_path) / TOKENIZER).write_text('{"version": "1.0", "trunc')
+    with pytest.raises(BadCheckpoint, match=r"the tokenizer .*tokenizer\.json is not JSON"):
+        look(tmp_path)
+
+
+def test_the_tokenizers_settings_are_among_the_files_that_decide(tmp_path: Path) -> None:
+    settings = checkpoint(tmp_path) / Path(TOKENIZER).with_name("tokenizer_config.json")
+    settings.write_text('{"padding_side": "right"}')
+    assert roles(look(tmp_path))["tokenizer settings"] == str(settings)
+    assert roles(look(tmp_path))["tokenizer"] == str(tmp_path / TOKENIZER)
+
+
 def test_a_cut_converted_file_is_refused(tmp_path: Path) -> None:
     converted(checkpoint(tmp_path))
     path = tmp_path / CONVERTED / "Wan2.2_VAE.safetensors"

@@ -72,6 +72,13 @@ def test_a_missing_file_is_named(folder, name, role):
         inspect(folder)
 
 
+@pytest.mark.parametrize("name", ["tokenizer.json", "preprocessor_config.json"])
+def test_a_cut_file_of_qwen_s_is_refused(folder, name):
+    (folder / "qwen_base" / name).write_text('{"version": "1.0", "trunc')
+    with pytest.raises(BadCheckpoint, match=f"Qwen2.5-VL files .*{name} is not JSON"):
+        inspect(folder)
+
+
 def test_another_platform_is_refused(folder):
     with pytest.raises(BadCheckpoint, match="no adapter for libero"):
         BACKEND.inspect(LingbotOptions(), folder, "libero")
@@ -91,6 +98,14 @@ def test_qwen_s_files_may_lie_elsewhere(folder, tmp_path_factory):
     assert "--qwen-path" in caught.value.hint
     found = inspect(folder, qwen_path=str(elsewhere))
     assert str(elsewhere / "config.json") in {file.path for file in found.files}
+
+
+def test_a_program_that_qwen_s_files_name_is_refused_wherever_it_is(folder):
+    named = {"auto_map": {"AutoProcessor": "somebody/else--processing.Processor"}}
+    (folder / "qwen_base/preprocessor_config.json").write_text(json.dumps(named))
+    with pytest.raises(BadCheckpoint, match=r"names a program.*somebody/else") as caught:
+        inspect(folder)
+    assert "preprocessor_config.json" in caught.value.message
 
 
 def test_a_program_among_qwen_s_files_is_refused_since_loading_would_run_it(folder):

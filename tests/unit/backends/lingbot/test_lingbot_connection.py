@@ -79,6 +79,14 @@ def test_a_traceback_is_told_and_kept_as_detail():
         assert not connection.is_open
 
 
+def test_of_an_endless_traceback_the_end_is_kept():
+    with lingbot_server(lambda _: "x" * 5_000_000 + "\nValueError: " + "y" * 50_000) as fake:
+        with pytest.raises(PredictionFailed, match="raised ValueError: yyy") as caught:
+            connected(fake).ask(question())
+        assert len(caught.value.message) < 1000
+        assert caught.value.detail == "y" * 20_000
+
+
 def test_a_cut_line_is_told():
     with lingbot_server(lambda _: None) as fake:
         connection = connected(fake)

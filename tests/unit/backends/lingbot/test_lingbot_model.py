@@ -26,10 +26,12 @@ from rpent_box.errors import (
     DeadlineExceeded,
     IncompatibleWorker,
     PredictionFailed,
+    UsageError,
     WorkerFailed,
 )
 from rpent_box.options import parse_options, to_arguments
 from rpent_box.worker.backend import LoadContext, PredictionInput
+from rpent_box.worker.needs import needs_of
 from rpent_box.worker.warm_up import blank_observation
 
 
@@ -135,6 +137,8 @@ def test_one_connection_serves_all_sessions():
         ({"camera_order": ["cam_left_wrist", "cam_high", "cam_right_wrist"]}, "camera_order is"),
         ({"state_layout": "qpos14"}, "state_layout is 'qpos14', wanted 'eef16'"),
         ({"action_layout": None}, "action_layout is None, wanted 'eef16'"),
+        ({"camera_order": np.arange(3)}, "camera_order is array([0, 1, 2]), wanted ['cam_high'"),
+        ({"policy_name": "x" * 10_000}, "xxx…, wanted 'robotwin_eef'"),
         ({"use_length": 0}, "use_length 0 steps"),
         ({"use_length": 51}, "use_length 51 steps"),
         ({"use_length": "50"}, "use_length '50' steps"),
@@ -149,6 +153,7 @@ def test_a_server_of_another_model_is_refused(change, complaint):
     ):
         load(LingbotOptions(service=fake.url), context())
     assert complaint in caught.value.message
+    assert len(caught.value.message) < 1000
 
 
 def test_a_server_that_says_nothing_about_itself_is_refused_entry_by_entry():
@@ -285,8 +290,9 @@ def test_what_cannot_be_loaded_is_refused_before_anything_is_started(more, compl
 
 
 def test_a_server_and_a_checkpoint_exclude_each_other():
-    with pytest.raises(BadOption, match="both a running server and a checkpoint"):
-        load(LingbotOptions(service="ws://127.0.0.1:1"), context(checkpoint="/weights"))
+    options = LingbotOptions(service="ws://127.0.0.1:1")
+    with pytest.raises(UsageError, match="--service excludes --checkpoint: .*ws://127.0.0.1:1"):
+        needs_of(BACKEND, options, checkpoint="/weights", device=None)
 
 
 def test_options_travel_through_the_command_line():
@@ -295,7 +301,12 @@ def test_options_travel_through_the_command_line():
 
 
 @pytest.mark.parametrize(
-    "words", [["--execute-steps=0"], ["--execute-steps=51"], ["--reply-timeout-s=0"], ["--seed=-1"]]
+    "words",
+    [
+        *(["--execute-steps=0"], ["--execute-steps=51"], ["--seed=-1"]),
+        *(["--reply-timeout-s=0"], ["--reply-timeout-s=inf"], ["--connect-timeout-s=nan"]),
+        ["--start-timeout-s=86401"],
+    ],
 )
 def test_options_out_of_range_are_refused(words):
     with pytest.raises(BadOption):

@@ -156,6 +156,15 @@ def test_an_array_that_does_not_add_up_is_refused(changed, complaint):
         unpack(msgpack.packb({"a": {**whole, **changed}}))
 
 
+@pytest.mark.parametrize(
+    ("number", "dtype"), [(2**63, "<i8"), ("many", "<f4"), ({}, "<i8"), (1, "|O"), (1, None)]
+)
+def test_a_number_that_its_type_cannot_hold_is_refused(number, dtype):
+    scalar = {b"__npgeneric__": True, b"data": number, b"dtype": dtype}
+    with pytest.raises(BadFrame):
+        unpack(msgpack.packb({"a": scalar}))
+
+
 def test_a_pickle_is_never_opened(tmp_path):
     class Bomb:
         def __reduce__(self):

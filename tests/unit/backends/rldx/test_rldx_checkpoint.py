@@ -66,6 +66,12 @@ def test_weights_in_parts_are_all_there_or_the_checkpoint_is_refused(folder):
         look(folder)
 
 
+def test_cut_heads_are_refused(folder):
+    (folder / "processor/embodiment_id.json").write_text('{"general_embodiment": ')
+    with pytest.raises(BadCheckpoint, match="embodiment heads .* is not JSON"):
+        look(folder)
+
+
 def test_cut_weights_are_refused(folder):
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[:-1])
@@ -195,6 +201,19 @@ def test_a_cache_without_them_is_refused_with_the_command_that_fetches_them(fold
     next(home.glob("hub/*/snapshots/*/vocab.json")).unlink()
     next(home.glob("hub/*/snapshots/*/merges.txt")).unlink()
     with pytest.raises(BadCheckpoint, match="has no tokenizer"):
+        look(folder, hf_home=str(home))
+
+
+def test_a_backbone_that_names_a_program_is_refused_since_loading_would_run_it(folder, tmp_path):
+    home = make_hf_home(tmp_path / "hf")
+    (snapshot,) = home.glob("hub/*/snapshots/*")
+    write(snapshot / "tokenizer_config.json", {"auto_map": {"AutoTokenizer": "x/y--z.Tokens"}})
+    with pytest.raises(BadCheckpoint, match=r"names a program.*x/y--z\.Tokens"):
+        look(folder, hf_home=str(home))
+    write(snapshot / "tokenizer_config.json", {"auto_map": {}})
+    assert look(folder, hf_home=str(home)).files
+    (snapshot / "modeling.py").write_text("print('here')")
+    with pytest.raises(BadCheckpoint, match="is a program"):
         look(folder, hf_home=str(home))
 
 

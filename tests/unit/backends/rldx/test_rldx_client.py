@@ -14,6 +14,7 @@ from running_service import wait_until
 
 from rpent_box.backends.rldx.adapter.encode import encode
 from rpent_box.backends.rldx.client import RldxClient
+from rpent_box.backends.rldx.line import LARGEST_ANSWER
 from rpent_box.backends.rldx.modality import read_modality
 from rpent_box.errors import (
     DeadlineExceeded,
@@ -80,6 +81,21 @@ def test_a_server_that_clears_more_than_it_was_asked_is_not_trusted(server, clie
 def test_the_servers_own_words_reach_the_caller(server, client):
     server.misbehave = lambda *_: pack({"error": "CUDA out of memory"})
     with pytest.raises(PredictionFailed, match="CUDA out of memory"):
+        predict(client)
+    server.misbehave = None
+    assert count(predict(client)) == 2
+
+
+def test_of_endless_words_the_beginning_reaches_the_caller(server, client):
+    server.misbehave = lambda *_: pack({"error": "shape mismatch " + "x" * 1_000_000})
+    with pytest.raises(PredictionFailed, match="refused a prediction: shape mismatch xxx") as e:
+        predict(client)
+    assert len(e.value.message) < 3000
+
+
+def test_an_answer_without_measure_is_never_taken_in(server, client):
+    server.misbehave = lambda *_: bytes(LARGEST_ANSWER + 1)
+    with pytest.raises(PeerGone):
         predict(client)
     server.misbehave = None
     assert count(predict(client)) == 2

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from upstream_goldens import golden_json
 
 from rpent_box.backends.rldx import requests
@@ -131,8 +135,69 @@ def test_an_array_of_objects_is_never_unpickled():
     header = b"\x93NUMPY\x01\x00v\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"
     npy = header.ljust(127) + b"\n" + pickled
     sent = msgspec.msgpack.encode({"__ndarray_class__": True, "as_npy": npy})
-    with pytest.raises(ProtocolMismatch, match="allow_pickle"):
+    with pytest.raises(ProtocolMismatch, match="an array of object"):
         decode(sent)
+
+
+def npy(header, numbers=b""):
+    """Return what is sent of a `.npy` file with any header at all."""
+    file = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + numbers
+    return msgspec.msgpack.encode([{"__ndarray_class__": True, "as_npy": file}])
+
+
+def header(shape, descr="<f4", in_columns=False):
+    return repr({"descr": descr, "fortran_order": in_columns, "shape": shape}) + "\n"
+
+
+def test_an_array_is_read_in_either_order_and_of_any_shape():
+    numbers = np.arange(6, dtype=np.float32).tobytes()
+    for in_columns, wanted in ((False, [[0, 1, 2], [3, 4, 5]]), (True, [[0, 2, 4], [1, 3, 5]])):
+        (read,) = decode(npy(header((2, 3), in_columns=in_columns), numbers))
+        assert read.tolist() == wanted
+    (empty,) = decode(npy(header((3, 0))))
+    assert empty.shape == (3, 0)
+    (one,) = decode(npy(header(()), b"\x00\x00\x80?"))
+    assert (one.shape, float(one)) == ((), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("sent", "complaint"),
+    [
+        (npy(header((10**15,))), "takes 4000000000000000 bytes, not 0"),
+        (npy(header((2,)), bytes(7)), "takes 8 bytes, not 7"),
+        (npy(header((2,)), bytes(9)), "takes 8 bytes, not 9"),
+        (npy(header((-1, -1)), bytes(4)), "takes 4 bytes, not 4"),
+        (npy(header((0,) * 70)), "dimension"),
+        (npy(header((1,), "<U1"), bytes(4)), "no plain numbers"),
+        (npy(header((1,), "<c8"), bytes(8)), "no plain numbers"),
+        (npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), "), "cannot be read"),
+        (npy('"""'), "cannot be read"),
+        (npy("(" * 3000), "cannot be read"),
+        (npy("-" * 9000 + "1"), "cannot be read"),
+        (npy("1 1"), "cannot be read"),
+        (npy("{}"), "cannot be read"),
+        (msgspec.msgpack.encode({"__ndarray_class__": True, "as_npy": b""}), "cannot be read"),
+        (msgspec.msgpack.encode({"__ndarray_class__": True, "as_npy": b"PK\x03\x04"}), "magic|EOF"),
+        (
+            msgspec.msgpack.encode({"__ndarray_class__": True, "as_npy": b"\x93NUMPY\x03\x00"}),
+            "another version",
+        ),
+    ],
+)
+def test_an_array_that_does_not_add_up_is_refused_without_making_room_for_it(sent, complaint):
+    with pytest.raises(ProtocolMismatch, match=complaint):
+        decode(sent)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_damaged_answer_is_read_or_refused_and_nothing_else(data):
+    sound = encode({"action": np.ones((1, 2), np.float32), "info": {"a": [1, None]}})
+    frame = bytearray(sound)
+    for _ in range(data.draw(st.integers(1, 3))):
+        frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(ProtocolMismatch):
+        decode(bytes(frame))
 
 
 def test_what_cannot_be_sent_is_named():

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -125,12 +126,22 @@ def test_closing_frees_what_a_borrowed_server_remembers_and_leaves_it_running():
             assert count(again.predict(asked(again))) == 1
 
 
-def test_closing_takes_no_longer_than_a_goodbye_when_the_server_is_gone():
+@pytest.mark.parametrize("silent", [True, False])
+def test_closing_takes_no_longer_than_a_goodbye_when_the_server_is_gone(silent):
+    go_on = threading.Event()
     with native_server() as server, loaded(server) as backend:
-        backend.predict(asked(backend))
-        server.close()
+        for session in "abc":
+            backend.predict(asked(backend, session=session))
+        if silent:
+            server.misbehave = lambda _, answer: go_on.wait(30.0) and pack(answer)
+        else:
+            server.close()
+        began = time.monotonic()
         backend.close()
         backend.close()
+        took_s = time.monotonic() - began
+        go_on.set()
+        assert took_s < 10.0, "thirty seconds is what one answer may take"
 
 
 @pytest.mark.parametrize("name", list(ACTION))
@@ -348,6 +359,23 @@ def test_what_was_tried_while_loading_is_forgotten_by_the_server():
     with native_server() as server, loaded(server):
         assert server.model.memory == {}
         assert len(server.model.seen) == 1
+
+
+def test_what_was_tried_is_forgotten_also_where_the_server_was_too_slow():
+    go_on = threading.Event()
+
+    def slow(endpoint, answer):
+        if endpoint == "get_action":
+            go_on.wait(0.5)
+        return pack(answer)
+
+    with native_server() as server:
+        server.misbehave = slow
+        with pytest.raises(DeadlineExceeded), loaded(server, start_timeout_s=0.1):
+            pass
+        go_on.set()
+        assert len(server.model.seen) == 1
+        assert server.model.memory == {}
 
 
 def test_a_server_of_another_robot_is_refused():

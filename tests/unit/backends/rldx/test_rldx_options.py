@@ -48,6 +48,8 @@ def test_paths_among_the_options_reach_the_workers_container():
         (["--execute-steps", "0"], ">= 1"),
         (["--rtc", "sometimes"], "sometimes"),
         (["--timeout-s", "0"], "> 0"),
+        (["--timeout-s", "inf"], "<= 86400"),
+        (["--start-timeout-s", "nan"], "> 0"),
         (["--embodiment", "GR1"], "GR1"),
     ],
 )

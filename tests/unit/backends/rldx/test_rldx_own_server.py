@@ -12,12 +12,14 @@ import rldx_native_server
 from rldx_checkpoint import make_checkpoint
 from rldx_fake import asked, context
 
+from rpent_box.backends.native_ports import listeners
 from rpent_box.backends.rldx import own_server
+from rpent_box.backends.rldx.client import RldxClient
 from rpent_box.backends.rldx.loading import load
 from rpent_box.backends.rldx.options import RldxOptions
 from rpent_box.backends.rldx.seeded_server import seeded
 from rpent_box.contracts.messages import EpisodeKey
-from rpent_box.errors import BadCheckpoint, ProgramDied, SessionGone
+from rpent_box.errors import BadCheckpoint, PredictionFailed, ProgramDied, SessionGone
 
 SUPPORT = Path(rldx_native_server.__file__).parent
 CHILD = SUPPORT / "rldx_child_server.py"
@@ -71,9 +73,13 @@ def test_the_servers_command_line_is_upstreams():
     )
 
 
-def test_the_server_never_looks_for_a_network_when_it_has_a_cache():
+def test_the_server_never_looks_for_a_network():
     plain = own_server.server_environment(RldxOptions())
-    assert plain == {"RLDX_ATTN_IMPL": "sdpa", "NO_ALBUMENTATIONS_UPDATE": "1"}
+    assert plain == {
+        "RLDX_ATTN_IMPL": "sdpa",
+        "NO_ALBUMENTATIONS_UPDATE": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
     cached = own_server.server_environment(
         RldxOptions(hf_home="/hf", attention="flash_attention_2")
     )
@@ -127,10 +133,32 @@ def test_a_bad_checkpoint_is_refused_before_anything_is_started(child, tmp_path)
         pass
 
 
+def test_a_server_of_ours_answers_nobody_else_and_shows_its_token_to_nobody(child, checkpoint):
+    with loaded(checkpoint) as backend:
+        pid = server_of(backend)
+        (where,) = listeners(pid)
+        with RldxClient(f"tcp://{where.address}:{where.port}", timeout_s=30.0) as stranger:
+            for ask in (lambda: stranger.reset("pid"), lambda: stranger.ping(timeout_s=30.0)):
+                with pytest.raises(PredictionFailed, match="Unauthorized"):
+                    ask()
+        chunk = backend.predict(asked(backend, session="pid"))
+        assert chunk.actions[0, 0] == 2, "its memory was left alone"
+        token = backend._server._token
+        assert len(token) == 32
+        assert token.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert token not in repr(backend.meta)
+
+
+def test_the_token_goes_from_the_environment_to_upstreams_server():
+    assert seeded(UpstreamServer, print, "secret")(print).api_token == "secret"
+    assert seeded(UpstreamServer, print)(print).api_token is None
+
+
 class UpstreamServer:
     """Registers endpoints in its constructor, as upstream's does."""
 
-    def __init__(self, policy):
+    def __init__(self, policy, api_token=None):
+        self.api_token = api_token
         self.endpoints = {}
         self.register_endpoint("ping", lambda: "ok", requires_input=False)
         self.register_endpoint("get_action", policy)
