@@ -28,6 +28,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
     image: Built
     environment: Built
+    variants: dict[str, Built] = {}
+    """Variant → its image."""
 
 
 class BackendEntry(Struct, frozen=True, kw_only=True):

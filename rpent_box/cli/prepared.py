@@ -11,9 +11,10 @@ from rpent_box.errors import EngineMissing, LaunchError
 from rpent_box.launch.engine_socket import check_engine, engine_socket
 from rpent_box.launch.environments import find_environment
 from rpent_box.launch.images import image_state
-from rpent_box.launch.recipe import Kind, find_checkout, find_recipe
+from rpent_box.launch.recipe import Kind, Variant, find_checkout, find_recipe
+from rpent_box.plugins import find_backend
 
-LookAtImage: TypeAlias = Callable[[Kind, str], Built]
+LookAtImage: TypeAlias = Callable[[Kind, str, Variant], Built]
 
 
 def look_once() -> Look:
@@ -24,7 +25,11 @@ def look_once() -> Look:
         if _has_no_recipe(kind, name):
             return Prepared(image="no recipe", environment="no recipe")
         built = find_environment(kind, name) is not None
-        return Prepared(image=image(kind, name), environment="ready" if built else "missing")
+        return Prepared(
+            image=image(kind, name, ""),
+            environment="ready" if built else "missing",
+            variants={variant: image(kind, name, variant) for variant in _variants(kind, name)},
+        )
 
     return look
 
@@ -37,15 +42,19 @@ def _image_of_engine() -> LookAtImage:
 
         engine = Engine.connect()
     except LaunchError:
-        return lambda kind, name: "no engine"
+        return lambda kind, name, variant: "no engine"
 
-    def image(kind: Kind, name: str) -> Built:
+    def image(kind: Kind, name: str, variant: Variant) -> Built:
         try:
-            return image_state(engine, kind, name)
+            return image_state(engine, kind, name, variant)
         except EngineMissing:
             return "no engine"
 
     return image
+
+
+def _variants(kind: Kind, name: str) -> tuple[Variant, ...]:
+    return find_backend(name).variants if kind == "backend" else ()
 
 
 def _has_no_recipe(kind: Kind, name: str) -> bool:

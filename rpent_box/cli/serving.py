@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rpent_box.cli.products import make_products
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.errors import UsageError
 from rpent_box.evaluate.config import LauncherName
 from rpent_box.launch.checkpoints import checkpoint_of_run, require_usable
@@ -75,7 +76,7 @@ def start_worker(
     if launcher.name == "process" and request.python is None:
         python = str(require_environment(*target))
     # Last, because gigabytes are hashed.
-    inspect_request(request, say=say)
+    checkpoint_files = inspect_request(request, say=say)
     with standalone_worker(
         request.spec,
         launcher,
@@ -92,6 +93,7 @@ def start_worker(
         start_timeout_s=request.start_timeout_s,
         say=lambda phase: say(f"worker: {phase}"),
         listen=request.listen,
+        checkpoint_files=checkpoint_files,
         runtime_dir=request.runtime_dir,
     ) as worker:
         yield worker
@@ -156,12 +158,14 @@ def check_request(request: ServeRequest) -> Needs:
     return needs
 
 
-def inspect_request(request: ServeRequest, *, say: Callable[[str], None]) -> None:
-    """Raise `BadCheckpoint` for a checkpoint that the worker could not use.
+def inspect_request(
+    request: ServeRequest, *, say: Callable[[str], None]
+) -> CheckpointManifest | None:
+    """Return what the worker tells its clients of the checkpoint. Raises `BadCheckpoint`.
 
-    Which suite will be played is not known here.
+    Which suite will be played is not known here: a run compares it when it connects.
     """
-    checkpoint_of_run(
+    return checkpoint_of_run(
         request.spec,
         request.options,
         request.checkpoint,

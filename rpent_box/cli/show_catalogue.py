@@ -165,19 +165,26 @@ def _suite_with_tasks(suite: SuiteEntry) -> str:
     )
 
 
+_IMAGES = {
+    "ready": "image built",
+    "stale": "image older than this checkout",
+    "missing": "image not built",
+}
+
+
 def _prepared(prepared: Prepared, name: str) -> str:
     if prepared.image == prepared.environment == "no recipe":
         return "by whoever installed it"
-    image = {
-        "ready": "image built",
-        "stale": "image older than this checkout",
-        "missing": "image not built",
-    }.get(prepared.image, "no Docker engine answers")
+    image = _IMAGES.get(prepared.image, "no Docker engine answers")
     ready = prepared.environment == "ready"
     text = f"{image}, environment {'built' if ready else 'not built'}"
     if prepared.image == "stale" or (prepared.image != "ready" and not ready):
         text += f" (rpent-box build {name})"
-    return text
+    return text + "".join(
+        f"; {variant} {_IMAGES[built]}"
+        for variant, built in prepared.variants.items()
+        if built in _IMAGES
+    )
 
 
 def _lines(*pairs: tuple[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control import ControlSpec
 
 DEFAULT_PREDICTION_TIMEOUT_S = 300.0
@@ -38,6 +39,8 @@ class ModelMeta(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a client should allow for one prediction; None means 300 s."""
     provenance: dict[str, str] = {}
     """Where the weights come from: revision, file hashes, licence, statistics."""
+    checkpoint_files: CheckpointManifest | None = None
+    """What whoever started the worker found the checkpoint to be; None: nobody looked."""
 
     def allowed_s(self, explicit_s: float | None) -> float:
         """Return how long to wait for a prediction: `explicit_s`, else this model's, else 300 s."""

@@ -24,7 +24,7 @@ from rpent_box.evaluate.resources import image_ids
 from rpent_box.evaluate.starting import Programs, wait_both
 from rpent_box.evaluate.summary import RunSummary, figures, video_paths
 from rpent_box.launch.box import Box
-from rpent_box.launch.checkpoints import checkpoint_of_run, require_usable
+from rpent_box.launch.checkpoints import checkpoint_of_run, require_suite, require_usable
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher
@@ -135,7 +135,16 @@ class _Run(Struct, frozen=True):
         self.record.note(
             worker=WorkerFacts(meta=connected.meta, rpent_box=connected.worker_version)
         )
+        self._take_borrowed(connected)
         return connected
+
+    def _take_borrowed(self, connected: WorkerConnected) -> None:
+        """Note what a borrowed worker was started with. Raises `BadCheckpoint` for its suites."""
+        files = connected.meta.checkpoint_files
+        if self.config.endpoint is None or files is None:
+            return
+        self.record.note(checkpoint=files)
+        require_suite(files, self.checked.plan.suite)
 
     def _play_all(
         self, programs: Programs, simulator: SimClient, connected: WorkerConnected

@@ -145,7 +145,7 @@ def checkpoint_of_run(
         require_agreement(manifest, written, tying_path(checkpoint), arguments)
         manifest = replace(manifest, suites=written.suites or manifest.suites)
     if suite is not None:
-        _require_suite(manifest.checkpoint, manifest.suites, suite)
+        require_suite(manifest, suite)
     return manifest
 
 
@@ -256,6 +256,11 @@ def _require_text(text: str) -> None:
             f"{text!a} is no UTF-8 text, and no result could hold it",
             hint="Rename the file, or mend the one that says so.",
         ) from error
+
+
+def require_suite(manifest: CheckpointManifest, suite: str) -> None:
+    """Raise `BadCheckpoint` when `manifest` is tied to suites, and `suite` is none of them."""
+    _require_suite(manifest.checkpoint, manifest.suites, suite)
 
 
 def _require_suite(checkpoint: str, suites: Sequence[str], suite: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.messages import Health
 from rpent_box.errors import BadOption, SocketBusy
 from rpent_box.launch.box import Box
@@ -56,13 +57,14 @@ def standalone_worker(
     start_timeout_s: float,
     say: Callable[[str], None],
     listen: str | None = None,
+    checkpoint_files: CheckpointManifest | None = None,
     runtime_dir: Path | str | None = None,
 ) -> Iterator[StandaloneWorker]:
     """Start a worker in a new box and yield it once it is ready; end both on leaving.
 
     `listen` is a tcp address to listen at instead of the box's own socket; with port 0 the worker
-    takes a free one. Raises `SocketBusy` when it cannot be had, and what `Launcher.start` and
-    `wait_ready` raise.
+    takes a free one. `checkpoint_files` is told to its clients. Raises `SocketBusy` when it cannot
+    be had, and what `Launcher.start` and `wait_ready` raise.
     """
     deadline = time.monotonic() + start_timeout_s
     if listen is not None:
@@ -83,6 +85,7 @@ def standalone_worker(
             log=log,
             image=image,
             endpoint=listen,
+            checkpoint_files=checkpoint_files,
         )
         running = launcher.start(program, box)
         if listen is None:

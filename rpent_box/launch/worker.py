@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.messages import Health, Healthz
 from rpent_box.errors import (
     BadOption,
@@ -59,11 +60,13 @@ def worker_program(
     log: str,
     image: str,
     endpoint: str | None = None,
+    checkpoint_files: CheckpointManifest | None = None,
 ) -> Program:
     """Return the program that serves `spec` in `box`.
 
     `options` are the words of the backend's own options, `needs` is what follows from them.
-    `endpoint` is a tcp address to listen at instead of the box's socket. Raises `BadOption` when
+    `endpoint` is a tcp address to listen at instead of the box's socket; `checkpoint_files` is what
+    the worker tells its clients. Raises `BadOption` when
     the checkpoint, or a path in the options, does not exist, `BadCheckpoint` as `spec.inspect`.
     """
     seen = seen_paths(launcher, box)
@@ -76,6 +79,8 @@ def worker_program(
     words += ["--threads", str(threads), "--device", needs.device]
     if checkpoint is not None:
         words += ["--checkpoint", str(weights or checkpoint)]
+    if checkpoint_files is not None:
+        words += ["--checkpoint-files", msgspec.json.encode(checkpoint_files).decode()]
     return Program(
         role="worker",
         name=spec.name,

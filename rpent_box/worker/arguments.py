@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
-from rpent_box.errors import UsageError
+from rpent_box.contracts.checkpoint import CheckpointManifest
+from rpent_box.errors import BadOption, UsageError
 from rpent_box.options import OptionParser, add_options, options_from
 from rpent_box.plugins import backend_names, find_backend
 from rpent_box.transport.paths import BoxPaths, check_endpoint, runtime_dir_of_endpoint
@@ -76,6 +78,8 @@ def parse_arguments(words: Sequence[str]) -> WorkerArguments | str:
             session_idle_s=values.session_idle_s,
             drain_s=values.drain_s,
             lease=values.lease,
+            checkpoint_files=_manifest(values.checkpoint_files),
+            facts={"worker_device": needs.device, "worker_threads": str(values.threads)},
         ),
     )
 
@@ -135,6 +139,7 @@ def _add_own_options(group: argparse._ArgumentGroup) -> None:
         choices=typing.get_args(Device),
         help="where the model computes (default: cuda if it needs a GPU)",
     )
+    group.add_argument("--checkpoint-files", metavar="JSON", help=argparse.SUPPRESS)
     group.add_argument("--box", metavar="ID", help="the box that grants the clients' frames")
     group.add_argument(
         "--view",
@@ -173,6 +178,16 @@ def _add_own_options(group: argparse._ArgumentGroup) -> None:
         help=f"finish queued predictions within this (default: {DEFAULT_DRAIN_S:g})",
     )
     group.add_argument("--verbose", action="store_true", help="log more, and show tracebacks")
+
+
+def _manifest(text: str | None) -> CheckpointManifest | None:
+    """Read what whoever starts this worker found the checkpoint to be."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=CheckpointManifest)
+    except msgspec.DecodeError as error:
+        raise BadOption(f"--checkpoint-files is no manifest: {error}") from error
 
 
 def _count(text: str) -> int:

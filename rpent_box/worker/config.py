@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
+
 DEFAULT_MAX_WAIT_MS = 5.0
 DEFAULT_SESSION_IDLE_S = 600.0
 DEFAULT_DRAIN_S = 30.0
@@ -29,3 +31,7 @@ class ServiceConfig(Struct, frozen=True, kw_only=True):
     """How often dead and idle connections are looked for."""
     lease: Path | None = None
     """The owner's lock file; None: nobody owns this worker."""
+    checkpoint_files: CheckpointManifest | None = None
+    """What the owner found the checkpoint to be: told to clients with the model's meta."""
+    facts: dict[str, str] = {}
+    """What else decides the actions, e.g. the device: added to the model's provenance."""

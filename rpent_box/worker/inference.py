@@ -6,11 +6,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
 from rpent_box.errors import RpentBoxError
@@ -42,6 +43,8 @@ class InferringThread:
         answer: Callable[[list[Answer]], None],
         max_batch: int | None,
         max_wait_s: float,
+        checkpoint_files: CheckpointManifest | None = None,
+        facts: Mapping[str, str] | None = None,
     ) -> None:
         self._load = load
         self._spec = spec
@@ -50,6 +53,8 @@ class InferringThread:
         self._answer = answer
         self._max_batch = max_batch
         self._max_wait_s = max_wait_s
+        self._checkpoint_files = checkpoint_files
+        self._facts = facts or {}
         self._thread = threading.Thread(target=self._run, name="infer", daemon=True)
         self.meta: ModelMeta | None = None
         """None until the model is loaded."""
@@ -99,13 +104,21 @@ class InferringThread:
         return backend
 
     def _declared(self, backend: Backend) -> ModelMeta:
-        """Return the backend's meta, with the batch size that this worker really takes."""
+        """Return the backend's meta, with what only its worker knows.
+
+        That is the batch size that it really takes, and what its owner told it.
+        """
         meta = backend.meta
         require_sound_meta(meta, self._spec)
         limit = meta.max_batch if isinstance(backend, BatchingBackend) else 1
         if self._max_batch is not None:
             limit = min(limit, self._max_batch)
-        return msgspec.structs.replace(meta, max_batch=limit)
+        return msgspec.structs.replace(
+            meta,
+            max_batch=limit,
+            checkpoint_files=self._checkpoint_files,
+            provenance={**meta.provenance, **self._facts},
+        )
 
     def _warm_up(self, backend: Backend, meta: ModelMeta) -> None:
         try:

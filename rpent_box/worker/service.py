@@ -75,6 +75,8 @@ class Service:
             answer=self._take_answers,
             max_batch=config.max_batch,
             max_wait_s=config.max_wait_ms / 1000,
+            checkpoint_files=config.checkpoint_files,
+            facts=config.facts,
         )
         self._reception = Reception(
             spec=spec,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A checkpoint's files on their way into a run, or not."""
 
+import sys
+
 import pytest
 from rpent_box_toy.running import Recorder, register_toy, short_folder, toy_config
 
@@ -13,8 +15,11 @@ from rpent_box.launch.checkpoints import (
     write_manifest,
     written_path,
 )
+from rpent_box.launch.process import ProcessLauncher
+from rpent_box.launch.standalone import standalone_worker
 from rpent_box.plugins import find_backend
 from rpent_box.sim.manifest import read_manifest
+from rpent_box.worker.needs import Needs
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +54,38 @@ def test_what_decided_the_actions_is_in_the_result(folder, checkpoint):
     assert found == read_written(checkpoint)
     assert found.suites == ("toy_easy",)
     assert found.files[0].path == "toy.json"
+
+
+def test_a_borrowed_worker_says_which_files_it_was_started_with(folder, checkpoint):
+    """And refuses a suite that they are not for, before the first step."""
+    files = read_written(checkpoint)
+    with standalone_worker(
+        find_backend("toy"),
+        ProcessLauncher(),
+        needs=Needs(device="cpu"),
+        checkpoint=str(checkpoint),
+        platform="toy",
+        options=(),
+        python=sys.executable,
+        root=None,
+        cuda_device=None,
+        threads=3,
+        log=str(folder / "worker.log"),
+        image="",
+        start_timeout_s=120,
+        say=lambda phase: None,
+        checkpoint_files=files,
+        runtime_dir=folder / "boxes",
+    ) as worker:
+        borrowing = {"endpoint": worker.endpoint, "python": None, "episodes": 1}
+        summary = run_episodes(toy_config(folder, **borrowing), SilentWatcher())
+        with pytest.raises(BadCheckpoint, match="trained on toy_easy; you asked for toy_hard"):
+            run_episodes(toy_config(folder, suite="toy_hard", **borrowing), SilentWatcher())
+    written = read_manifest(folder / "runs" / summary.run)
+    assert written.checkpoint == files
+    assert written.worker.meta.provenance["worker_threads"] == "3"
+    assert written.worker.meta.provenance["worker_device"] == "cpu"
+    assert summary.episodes[0].steps > 0
 
 
 def test_a_run_without_files_has_none_in_its_result(folder):

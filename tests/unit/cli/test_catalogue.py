@@ -87,6 +87,10 @@ def test_the_text_for_one_platform_numbers_its_tasks() -> None:
 @pytest.mark.parametrize(
     ("prepared", "said"),
     [
+        (
+            Prepared(image="ready", environment="ready", variants={"cpu": "missing"}),
+            "image built, environment built; cpu image not built\n",
+        ),
         (Prepared(image="no engine", environment="ready"), "no Docker engine answers, environment"),
         (Prepared(image="stale", environment="ready"), "older than this checkout"),
         (Prepared(image="stale", environment="ready"), "(rpent-box build toy)"),

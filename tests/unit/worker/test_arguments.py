@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
+import msgspec
 import pytest
 from rpent_box_toy.backend import ToyBackendOptions
 
+from rpent_box.contracts.checkpoint import CheckpointFile, CheckpointManifest
 from rpent_box.errors import BadOption, UnknownName, UsageError
 from rpent_box.worker import serve
 from rpent_box.worker.arguments import parse_arguments
@@ -18,11 +20,25 @@ def _toy_is_installed(monkeypatch):
     monkeypatch.syspath_prepend(str(TOY / "entry_points"))
 
 
+FILES = CheckpointManifest(
+    backend="toy",
+    platform="toy",
+    checkpoint="weights",
+    files=(CheckpointFile(role="weights", path="toy.json", size=2, sha256="ab"),),
+    suites=("toy_easy",),
+)
+
+
+def test_files_that_are_no_manifest_are_refused():
+    with pytest.raises(BadOption, match="--checkpoint-files is no manifest"):
+        parse_arguments([*NEEDED, "--checkpoint-files={}"])
+
+
 def test_what_is_not_said_has_its_default():
     arguments = parse_arguments(NEEDED)
     assert arguments.spec.name == "toy"
     assert arguments.options == ToyBackendOptions()
-    assert arguments.service == ServiceConfig()
+    assert arguments.service == ServiceConfig(facts={"worker_device": "cpu", "worker_threads": "1"})
     assert (arguments.box, arguments.checkpoint, arguments.threads) == (None, None, 1)
     assert arguments.device == "cpu"
 
@@ -32,6 +48,7 @@ def test_everything_can_be_said():
         [
             *NEEDED,
             "--checkpoint=/weights",
+            f"--checkpoint-files={msgspec.json.encode(FILES).decode()}",
             "--box=1a2b3c4d",
             "--view=container",
             "--lease=/run/rpent-box/lease",
@@ -52,6 +69,8 @@ def test_everything_can_be_said():
         session_idle_s=30.0,
         drain_s=2.0,
         lease=Path("/run/rpent-box/lease"),
+        checkpoint_files=FILES,
+        facts={"worker_device": "cpu", "worker_threads": "3"},
     )
     assert arguments.checkpoint == "/weights"
     assert arguments.box.lease == Path("/run/rpent-box/lease")
