@@ -33,7 +33,11 @@ from rpent_box.plugins import find_platform
 from rpent_box.worker.backend import BatchingBackend, PredictionInput
 
 FRAMEWORKS = ("torch", "onnxruntime", "jax", "tensorflow", "transformers")
-OF_FILES = [pair for pair in FAKED if SPECS[pair[0]].inspect is not None]
+OF_FILES = [
+    pair
+    for pair in FAKED
+    if SPECS[pair[0]].inspect is not None and SPECS[pair[0]].checkpoint_is == "path"
+]
 IDLE_S = 3.0
 """Much longer than a busy machine keeps a client from speaking."""
 

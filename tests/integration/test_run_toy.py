@@ -80,7 +80,11 @@ def test_a_run_plays_every_episode_and_writes_everything_down(folder):
     manifest = read_manifest(run_dir)
     assert manifest.status == "complete"
     assert manifest.simulator.renderer == "numpy"
-    assert manifest.worker.meta.provenance == {"revision": "toy-1"}
+    assert manifest.worker.meta.provenance == {
+        "revision": "toy-1",
+        "worker_device": "cpu",
+        "worker_threads": "1",
+    }
     assert manifest.worker.rpent_box == manifest.host.rpent_box
     assert "ready" in (run_dir / "worker.log").read_text()
     assert "solved" in (run_dir / "simulator.log").read_text()

@@ -37,6 +37,6 @@ BACKEND = BackendSpec(
     memory="14 to 17 GB of GPU memory",
     licence="code: Apache-2.0; WEIGHTS NON-COMMERCIAL: RLWRLD Model License v1.0",
     non_commercial=True,
-    proof="wire goldens and a stand-in server in CI; RLDX's whole code with tiny random weights on "
-    "a CPU, by hand; never with real weights",
+    proof="wire equal to the package's, byte for byte; spoken with its server; its whole code ran "
+    "with tiny random weights on a CPU; never with real weights",
 )
