@@ -153,7 +153,7 @@ def test_the_result_says_which_code_and_which_files_decided(
     assert provenance["composed"] == "sim_libero"
     assert provenance["normalisation"] == "state min/max, action min/max"
     files = {file["role"]: file["sha256"] for file in run["checkpoint"]["files"]}
-    models = {"weights", "statistics", "VAE", "text encoder", "tokenizer"}
+    models = {"weights", "statistics", "VAE", "text encoder", "tokenizer", "tokenizer settings"}
     assert set(files) == {*models, "configuration"}
     assert provenance["statistics_sha256"] == files["statistics"]
 
