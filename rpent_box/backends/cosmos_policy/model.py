@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from rpent_box.backends.cosmos_policy.upstream import Policy, open_policy
 from rpent_box.backends.digest import sha256_of
 from rpent_box.backends.noise import noise_seed
 from rpent_box.backends.request_options import refuse_unknown_options
+from rpent_box.backends.stages import StageClock
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
@@ -65,13 +65,13 @@ class CosmosPolicy:
         refuse_unknown_options(request.options, backend="cosmos-policy")
         if self._policy is None:
             raise BadOption("cosmos-policy was closed")
-        began = time.monotonic()
+        clock = StageClock()
         observation = self._adapter.encode(request.observation, self._options)
         condition = self._instructions.condition(request.observation.instruction)
         seed = noise_seed(self._options.seed, request.episode)
-        encoded = time.monotonic()
+        clock.ended("encode")
         answer = self._policy.ask(observation, condition, seed=seed)
-        inferred = time.monotonic()
+        clock.ended("infer")
         actions = self._adapter.decode(native_actions(answer), self._options)
         future = decode_future(answer) if self._options.predict_future else None
         value = decode_value(answer) if self._options.predict_future else None
@@ -80,11 +80,7 @@ class CosmosPolicy:
             future_observation=future,
             value=value,
             metadata={"noise_seed": seed, "instruction_cached": not isinstance(condition, str)},
-            timings_s={
-                "encode": encoded - began,
-                "infer": inferred - encoded,
-                "decode": time.monotonic() - inferred,
-            },
+            timings_s=clock.ended("decode"),
         )
 
     def reset(self, session: str) -> None:

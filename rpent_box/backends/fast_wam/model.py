@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,6 +21,7 @@ from rpent_box.backends.fast_wam.options import FastWamOptions
 from rpent_box.backends.fast_wam.recipe import Recipe, read_recipe
 from rpent_box.backends.noise import noise_seed
 from rpent_box.backends.request_options import refuse_unknown_options
+from rpent_box.backends.stages import StageClock
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
@@ -68,21 +68,17 @@ class FastWam(Generic[SharedT, InputT]):
     def predict(self, request: PredictionInput) -> ActionChunk:
         """Return the executable prefix. Raises `BadOption`, `BadActions`."""
         refuse_unknown_options(request.options, backend="fast-wam")
-        begun = time.monotonic()
+        clock = StageClock()
         seen = self._adapter.encode(request.observation, self._shared)
-        encoded = time.monotonic()
+        clock.ended("encode")
         seed = noise_seed(self._seed, request.episode)
         output = self._policy.infer(seen, seed)
-        inferred = time.monotonic()
+        clock.ended("infer")
         actions = self._adapter.decode(output, self._shared)[: self._meta.execute_steps]
         return ActionChunk(
             actions=actions,
             metadata={"noise_seed": seed},
-            timings_s={
-                "encode": encoded - begun,
-                "infer": inferred - encoded,
-                "decode": time.monotonic() - inferred,
-            },
+            timings_s=clock.ended("decode"),
         )
 
     def reset(self, session: str) -> None:

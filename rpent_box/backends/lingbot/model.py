@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -23,6 +22,7 @@ from rpent_box.backends.lingbot.options import LingbotOptions
 from rpent_box.backends.lingbot.own_server import answers, start_server
 from rpent_box.backends.noise import noise_seed
 from rpent_box.backends.request_options import refuse_unknown_options
+from rpent_box.backends.stages import StageClock
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
@@ -83,7 +83,7 @@ class Lingbot:
     def predict(self, request: PredictionInput) -> ActionChunk:
         """Ask for one chunk. Raises `BadOption`, `BadActions`, and what `Connection.ask` does."""
         refuse_unknown_options(request.options, backend="lingbot")
-        begun = time.monotonic()
+        clock = StageClock()
         steps = self._options.execute_steps
         question = self._adapter.encode(request.observation, steps)
         metadata: dict[str, float | int | str | bool] = {}
@@ -91,15 +91,14 @@ class Lingbot:
             seed = noise_seed(self._options.seed, request.episode)
             question["seed"] = seed
             metadata["noise_seed"] = seed
-        asked = time.monotonic()
+        clock.ended("encode")
         answer = self._ask(question)
-        answered = time.monotonic()
+        clock.ended("infer")
         actions = self._adapter.decode(_output(answer), steps)
-        timings = {"encode": asked - begun, "infer": answered - asked}
         return ActionChunk(
             actions=actions,
             metadata=metadata,
-            timings_s={**timings, "decode": time.monotonic() - answered},
+            timings_s=clock.ended("decode"),
         )
 
     def reset(self, session: str) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from rpent_box.backends.pi05.checkpoint import find_files, inspect
 from rpent_box.backends.pi05.options import Pi05Options
 from rpent_box.backends.pi05.policy import Policy
 from rpent_box.backends.pi05.prediction import read_prediction_options
+from rpent_box.backends.stages import StageClock
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk
@@ -57,13 +57,13 @@ class Pi05:
             raise RuntimeError("pi05 was closed")
         wanted = read_prediction_options(request.options, self._options)
         seed = noise_seed(wanted.seed, request.episode)
-        begun = time.monotonic()
+        clock = StageClock()
         shown = self._adapter.encode(request.observation, None)
-        ready = time.monotonic()
+        clock.ended("encode")
         output = self._policy.infer(
             shown, noise=draw_noise(seed, self._noise_shape), num_steps=wanted.num_steps
         )
-        thought = time.monotonic()
+        clock.ended("infer")
         # Checked over the whole horizon: a chunk that breaks off later was never sound.
         require_output(
             output, (self._noise_shape[0], self._meta.control.action_dim), backend="pi05"
@@ -72,11 +72,7 @@ class Pi05:
         return ActionChunk(
             actions=actions,
             metadata={"noise_seed": seed},
-            timings_s={
-                "encode": ready - begun,
-                "infer": thought - ready,
-                "decode": time.monotonic() - thought,
-            },
+            timings_s=clock.ended("decode"),
         )
 
     def reset(self, session: str) -> None:

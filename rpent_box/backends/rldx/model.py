@@ -21,6 +21,7 @@ from rpent_box.backends.rldx.modality import Modality
 from rpent_box.backends.rldx.past import Recollection
 from rpent_box.backends.rldx.prediction_options import prefix_length
 from rpent_box.backends.rldx.sessions import NativeNames, Session
+from rpent_box.backends.stages import StageClock
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Observation
 from rpent_box.errors import RpentBoxError, SessionGone
@@ -101,14 +102,14 @@ class Rldx:
         """
         length = prefix_length(request.options, self._serving.prefix_lengths)
         session = self._whole_session(request.session)
-        begun = time.monotonic()
+        clock = StageClock()
         native = self._encoded(request.observation, session)
         options = self._options(request, session, length)
-        ready = time.monotonic()
+        clock.ended("encode")
         session.is_lost, session.last = True, None
         answer = self._server.get_action(native, options, connection=session.connection)
         session.is_lost = False
-        answered = time.monotonic()
+        clock.ended("infer")
         values = joined(answer, self._serving.modality)
         actions = self._adapter.decode(values, self._serving.modality)[: self._meta.execute_steps]
         session.is_fresh, session.last = False, values
@@ -116,11 +117,7 @@ class Rldx:
         return ActionChunk(
             actions=np.ascontiguousarray(actions),
             metadata=_facts(options),
-            timings_s={
-                "encode": ready - begun,
-                "infer": answered - ready,
-                "decode": time.monotonic() - answered,
-            },
+            timings_s=clock.ended("decode"),
         )
 
     def reset(self, session: str) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+
+from rpent_box.contracts.observation import Observation
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "goldens"
 
@@ -58,3 +60,19 @@ def golden_cases(name: str) -> list[Case]:
     found = [Case(case["case"], case, arrays.get(case["case"], {})) for case in described]
     assert found, f"{name} holds no cases"
     return found
+
+
+def shown_by_libero(case: Case, dtype: DTypeLike, instruction: str) -> Observation:
+    """Return what the platform shows of a case's raw observation; its proprio as `dtype`."""
+    return Observation(
+        images={
+            "primary": np.ascontiguousarray(case["raw_agentview_image"][::-1]),
+            "wrist": np.ascontiguousarray(case["raw_robot0_eye_in_hand_image"][::-1]),
+        },
+        proprio={
+            "eef_position": case["raw_robot0_eef_pos"].astype(dtype),
+            "eef_quaternion_xyzw": case["raw_robot0_eef_quat"].astype(dtype),
+            "gripper_qpos": case["raw_robot0_gripper_qpos"].astype(dtype),
+        },
+        instruction=instruction,
+    )

@@ -7,30 +7,14 @@ import numpy as np
 import pytest
 from cosmos_policy_fake import FakeGetAction, make_backend, scaled
 from cosmos_policy_files import write_statistics
-from upstream_goldens import Case, golden_cases
+from upstream_goldens import Case, golden_cases, shown_by_libero
 
 from rpent_box.backends.cosmos_policy.checkpoint import Statistics, read_statistics
-from rpent_box.contracts.observation import Observation
 from rpent_box.errors import BadCheckpoint
 from rpent_box.worker.backend import PredictionInput
 
 NAME = "cosmos_policy_libero"
-
-
-def as_shown(case: Case) -> Observation:
-    """The case's raw simulator observation, as LIBERO's platform shows it."""
-    return Observation(
-        images={
-            "primary": np.ascontiguousarray(case["raw_agentview_image"][::-1]),
-            "wrist": np.ascontiguousarray(case["raw_robot0_eye_in_hand_image"][::-1]),
-        },
-        proprio={
-            "gripper_qpos": case["raw_robot0_gripper_qpos"].astype(np.float32),
-            "eef_position": case["raw_robot0_eef_pos"].astype(np.float32),
-            "eef_quaternion_xyzw": case["raw_robot0_eef_quat"].astype(np.float32),
-        },
-        instruction="put the bowl on the plate",
-    )
+INSTRUCTION = "put the bowl on the plate"
 
 
 def numbers(case: Case) -> Statistics:
@@ -42,7 +26,11 @@ def played(case: Case):
     get_action = FakeGetAction()
     get_action.network_says = case["model_action_normalised"]
     backend = make_backend(get_action, numbers=numbers(case))
-    chunk = backend.predict(PredictionInput(observation=as_shown(case), session="golden"))
+    chunk = backend.predict(
+        PredictionInput(
+            observation=shown_by_libero(case, np.float32, INSTRUCTION), session="golden"
+        )
+    )
     return get_action.asked[0], chunk
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fast_wam_parts import recipe
-from upstream_goldens import Case, golden_cases
+from upstream_goldens import Case, golden_cases, shown_by_libero
 
 from rpent_box.backends.fast_wam.adapter import ADAPTERS
 from rpent_box.backends.fast_wam.adapter.decode import decode_libero, decode_robotwin
@@ -60,21 +60,6 @@ def layout_of_case(case: Case, like: Layout) -> Layout:
 
 def _fields(layout: Layout) -> dict[str, Any]:
     return {name: getattr(layout, name) for name in layout.__struct_fields__}
-
-
-def shown_by_libero(case: Case, dtype: Any) -> Observation:
-    return Observation(
-        images={
-            "primary": np.ascontiguousarray(case["raw_agentview_image"][::-1]),
-            "wrist": np.ascontiguousarray(case["raw_robot0_eye_in_hand_image"][::-1]),
-        },
-        proprio={
-            "eef_position": case["raw_robot0_eef_pos"].astype(dtype),
-            "eef_quaternion_xyzw": case["raw_robot0_eef_quat"].astype(dtype),
-            "gripper_qpos": case["raw_robot0_gripper_qpos"].astype(dtype),
-        },
-        instruction=case.facts["task"],
-    )
 
 
 def shown_by_robotwin(case: Case) -> Observation:
@@ -130,7 +115,7 @@ def test_what_libero_shows_becomes_the_picture_and_prompt_that_fastwam_is_given(
             layout_of_case(case, LIBERO),
             precision=PRECISIONS[case.facts["model_dtype"]],
         )
-        seen = encode_libero(shown_by_libero(case, np.float32), calibration)
+        seen = encode_libero(shown_by_libero(case, np.float32, case.facts["task"]), calibration)
         assert seen.prompt == case.facts["prompt"]
         digest = hashlib.sha256(seen.image.astype("<f4").tobytes()).hexdigest()
         assert digest == case.facts["input_image_sha256_f32"], case.name
@@ -146,7 +131,7 @@ def test_what_libero_measures_becomes_the_state_that_fastwam_is_given(
 ) -> None:
     for case in filter(single, golden_cases("fastwam_libero_input")):
         calibration = calibration_of(case, "libero", layout_of_case(case, LIBERO))
-        seen = encode_libero(shown_by_libero(case, dtype), calibration)
+        seen = encode_libero(shown_by_libero(case, dtype, case.facts["task"]), calibration)
         assert seen.proprio.dtype == np.float32
         np.testing.assert_allclose(seen.proprio, case["proprio"], rtol=0, atol=tolerance)
 

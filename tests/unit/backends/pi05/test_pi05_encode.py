@@ -9,29 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from upstream_goldens import Case, golden_cases, golden_json
+from upstream_goldens import golden_cases, golden_json, shown_by_libero
 
 from rpent_box.backends.pi05.adapter import ADAPTERS
 from rpent_box.backends.pi05.adapter.encode import encode_libero
 from rpent_box.contracts.observation import Observation
 
 FRAME = np.zeros((8, 8, 3), np.uint8)
-
-
-def golden_observation(case: Case, dtype: type[np.floating[Any]]) -> Observation:
-    """What a platform shows of a case's raw LIBERO observation."""
-    return Observation(
-        images={
-            "primary": np.ascontiguousarray(case["raw_agentview_image"][::-1]),
-            "wrist": np.ascontiguousarray(case["raw_robot0_eye_in_hand_image"][::-1]),
-        },
-        proprio={
-            "eef_position": case["raw_robot0_eef_pos"].astype(dtype),
-            "eef_quaternion_xyzw": case["raw_robot0_eef_quat"].astype(dtype),
-            "gripper_qpos": case["raw_robot0_gripper_qpos"].astype(dtype),
-        },
-        instruction="",
-    )
 
 
 def observation(
@@ -50,7 +34,7 @@ def observation(
 
 def test_images_and_state_equal_what_openpis_libero_client_sends() -> None:
     for case in golden_cases("pi05_libero"):
-        sent = encode_libero(golden_observation(case, np.float64), None)
+        sent = encode_libero(shown_by_libero(case, np.float64, ""), None)
         assert np.array_equal(sent.image, case["image"]), case.name
         assert np.array_equal(sent.wrist_image, case["wrist_image"]), case.name
         # Where the case says float32, it is the float64 state, rounded.
@@ -60,7 +44,7 @@ def test_images_and_state_equal_what_openpis_libero_client_sends() -> None:
 
 def test_a_state_in_float32_is_the_same_to_a_millionth() -> None:
     for case in golden_cases("pi05_libero"):
-        sent = encode_libero(golden_observation(case, np.float32), None)
+        sent = encode_libero(shown_by_libero(case, np.float32, ""), None)
         assert sent.state.dtype == np.float32
         np.testing.assert_allclose(sent.state, case["state_in"], rtol=1e-6, atol=1e-6)
 
