@@ -5,21 +5,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from cpu_image import ROOT, WHEEL, engine_with_images, play_in_containers
 from rpent_box_toy.running import short_folder
 
-from rpent_box.errors import LaunchError
-from rpent_box.launch.build import build_images
-from rpent_box.launch.engine_socket import check_engine, engine_socket
-from rpent_box.launch.images import image_name, image_state
-from rpent_box.launch.recipe import Target
+from rpent_box.launch.images import image_name
 
 if TYPE_CHECKING:
     from rpent_box.launch.engine import Engine
@@ -31,11 +26,8 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-ROOT = Path(__file__).resolve().parents[2]
 SUPPORT = ROOT / "tests/support/pi05"
-PROGRAMS = (Target("backend", "pi05", "cpu"), Target("platform", "libero"))
 IMAGE = image_name("backend", "pi05", "cpu")
-WHEEL = "torch-2.13.0+cpu-*.whl"
 HOW = (
     f"Put {WHEEL} into images/wheels, then: rpent-box build pi05 --variant cpu && "
     "rpent-box build libero && pytest tests/integration/test_pi05_image.py"
@@ -48,21 +40,7 @@ TIMEOUT_S = 300
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     """An engine with both images, built from this checkout."""
-    try:
-        check_engine(engine_socket())
-    except LaunchError as error:
-        pytest.skip(f"no Docker engine: {error.message}")
-    from rpent_box.launch.engine import Engine
-
-    engine = Engine.connect()
-    stale = [target for target in PROGRAMS if image_state(engine, *target) != "ready"]
-    if PROGRAMS[0] in stale and not list((ROOT / "images/wheels").glob(WHEEL)):
-        pytest.skip(f"{IMAGE} is not built from this checkout, and {WHEEL} is not here. {HOW}")
-    try:
-        build_images(stale, say=lambda _text: None, environ=os.environ)
-    except LaunchError as error:
-        pytest.skip(f"{IMAGE} cannot be built here: {error.message} {HOW}")
-    return engine
+    return engine_with_images("pi05", how=HOW)
 
 
 @pytest.fixture(scope="module")
@@ -94,24 +72,9 @@ def checkpoint(engine: Engine, rooms: Path) -> Path:
 
 def play(rooms: Path, checkpoint: Path, *words: str) -> tuple[dict[str, Any], np.ndarray, Path]:
     """Play the first steps of an episode by the command line; return what it says and did."""
-    command = [sys.executable, "-m", "rpent_box.cli.main", "run", "--launcher", "docker"]
-    command += ["--platform", "libero", "--backend", "pi05", "--device", "cpu"]
-    command += ["--checkpoint", str(checkpoint), "--max-steps", str(STEPS), "--video", "none"]
-    command += ["--config-file", str(SUPPORT / "pi05_tiny_config.py")]
-    command += ["--config-name", "tiny_libero", "--json", *words]
-    done = subprocess.run(
-        command,
-        cwd=rooms,
-        env={**os.environ, "RPENT_BOX_RUNTIME_DIR": str(rooms / "boxes")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    run = Path(summary["run_dir"])
-    return summary, np.load(run / "episode-000" / "actions.npy"), run
+    words = ("--config-file", str(SUPPORT / "pi05_tiny_config.py"), *words)
+    words = ("--checkpoint", str(checkpoint), "--config-name", "tiny_libero", *words)
+    return play_in_containers(rooms, "pi05", *words, steps=STEPS, timeout_s=TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")
