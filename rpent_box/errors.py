@@ -30,6 +30,7 @@
     │   ├── EngineMissing          no Docker engine answers
     │   ├── ImageMissing           an image is not built
     │   ├── EnvironmentMissing     a Python environment is not built
+    │   ├── AssetsMissing          a simulator's meshes and textures are not there, or not whole
     │   ├── ProgramDied            a worker or simulator ended; carries its last log lines
     │   └── StartTimeout           not ready in time; says in which phase it stood
     ├── BrokenPlugin               a backend or platform that is installed cannot be imported
@@ -172,6 +173,10 @@ class ImageMissing(LaunchError):
 
 class EnvironmentMissing(LaunchError):
     code = "environment_missing"
+
+
+class AssetsMissing(LaunchError):
+    code = "assets_missing"
 
 
 class ProgramDied(LaunchError):

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from rpent_box.contracts.meta import PlatformMeta
+from rpent_box.contracts.control import ControlSpec
+from rpent_box.contracts.meta import ModelMeta, PlatformMeta
 from rpent_box.contracts.observation import Actions, Image, Observation
 
 
@@ -20,8 +21,15 @@ class Suite(Struct, frozen=True, kw_only=True):
     """Task names in the simulator's own order; a task's index is its place."""
     max_steps: int
     """The field's step limit for this suite."""
+    task_max_steps: tuple[int, ...] = ()
+    """The limit of each task, where they differ; empty: `max_steps` is everyone's."""
     init_states: int
-    """Recorded initial states per task; 0: any seed gives one."""
+    """Recorded initial states per task; 0: any number gives a scene of its own."""
+    first_init_state: int = 0
+    """The number of the first initial state, e.g. 100000 where the numbers are seeds."""
+    variant_of: str = ""
+    """The suite that this one perturbs: whatever was trained for that one may play this one.
+    Empty: it stands for itself."""
     unavailable: str = ""
     """Why it cannot be played here; empty when it can."""
 
@@ -33,6 +41,24 @@ class Scene(Struct, frozen=True, kw_only=True):
     task: int
     init_state: int
     seed: int
+
+
+class ModelNeeds(Struct, frozen=True, kw_only=True):
+    """How the connected model moves the robot, and what it looks at."""
+
+    control: ControlSpec
+    """One of the platform's `meta.controls`."""
+    camera_roles: tuple[str, ...]
+    proprio: tuple[str, ...]
+
+
+def model_needs(model: ModelMeta) -> ModelNeeds:
+    """Return what a platform has to know of a model that fits it."""
+    return ModelNeeds(
+        control=model.control,
+        camera_roles=model.camera_roles,
+        proprio=tuple(model.proprio_schema),
+    )
 
 
 class Applied(Struct, frozen=True, kw_only=True):
@@ -59,6 +85,14 @@ class Platform(Protocol):
 
     @property
     def renderer(self) -> str: ...
+
+    def prepare(self, needs: ModelNeeds) -> None:
+        """Be moved by `needs.control` from the next reset on, and show what `needs` names.
+
+        Called when a model is connected that fits. More than `needs` names may be shown, at the
+        cost of drawing it. Without this call the first of `meta.controls` moves the robot, and
+        everything that `meta` names is shown.
+        """
 
     def reset(self, scene: Scene) -> Observation:
         """Build or restore `scene`, let it settle, and show it."""
@@ -88,6 +122,14 @@ class PlatformPlugin(Struct, frozen=True, kw_only=True):
     """Typed options of this platform: a frozen Struct, each field with a default."""
     open: Callable[[Any], Platform]
     """Import the simulator. The argument is an instance of `options`."""
+    require: Callable[[Any], None] | None = None
+    """Check, on the host and before anything starts, that what `options` name is there and whole:
+    raises `AssetsMissing`, with the command that fetches them, or `BadOption`."""
+    env_fallbacks: dict[str, str] = {}
+    """Variable → the field of `options` that it stands in for, e.g. a folder of assets."""
+    recipe: str = ""
+    """The folder in `platforms/` that its image and environment are made from, where another
+    platform's serves it too. Empty: its own name."""
     check: Callable[[Any], list[str]] | None = None
     """Compare a running platform with what was recorded of a known scene: one sentence for each
     thing that differs, such as the settled state or the first frame. None: nothing is recorded."""

@@ -31,7 +31,7 @@ from rpent_box.sim.connecting import WorkerConnector
 from rpent_box.sim.episode import play_episode
 from rpent_box.sim.manifest import Plan, SimulatorFacts, WorkerFacts
 from rpent_box.sim.planning import check_episodes, check_seed, check_task, find_suite, step_limit
-from rpent_box.sim.platform import Platform, PlatformPlugin
+from rpent_box.sim.platform import Platform, PlatformPlugin, model_needs
 from rpent_box.sim.record import RunRecord, Started
 from rpent_box.sim.serve import add_platform, set_environment
 from rpent_box.sim.server import ConnectedPolicy
@@ -107,6 +107,7 @@ def _play(words: list[str]) -> None:
 def _play_all(platform: Platform, policy: ConnectedPolicy, record: RunRecord, plan: Plan) -> None:
     spaces = {control.action_space for control in platform.meta.controls}
     require_fit(policy.meta, platform.meta, fitting=fitting_backends(spaces))
+    platform.prepare(model_needs(policy.meta))
     record.note(
         simulator=SimulatorFacts(
             meta=platform.meta, versions=platform.versions, renderer=platform.renderer

@@ -29,7 +29,7 @@ from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.errors import RpentBoxError, SimulatorError
 from rpent_box.sim.control import Call, ControlServer
 from rpent_box.sim.episode import Policy, Say, play_episode
-from rpent_box.sim.platform import Platform
+from rpent_box.sim.platform import Platform, model_needs
 from rpent_box.version import PROTOCOL_VERSION, __version__
 
 TAKE_S = 0.5
@@ -126,6 +126,7 @@ class SimServer:
             policy.close()
             raise
         self._policy = policy
+        platform.prepare(model_needs(policy.meta))
         _log.info("connected to %s at %s", policy.meta.backend, body.endpoint)
         return WorkerConnected(meta=policy.meta, worker_version=policy.welcome.version)
 

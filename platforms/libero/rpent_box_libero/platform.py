@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.observation import Actions, Image, Observation
 from rpent_box.errors import SimulatorError, UnknownName
-from rpent_box.sim.platform import Applied, Scene
+from rpent_box.sim.platform import Applied, ModelNeeds, Scene
 from rpent_box_libero.control import CONTROL_HZ, check_actions
 from rpent_box_libero.plugin import LiberoOptions, platform_meta
 from rpent_box_libero.process import prepared_process
@@ -72,6 +72,9 @@ class LiberoPlatform:
     @property
     def renderer(self) -> str:
         return self._renderer
+
+    def prepare(self, needs: ModelNeeds) -> None:
+        """Nothing to choose: there is one controller, and both cameras are drawn."""
 
     def reset(self, scene: Scene) -> Observation:
         """Build or restore `scene`, let it settle, and show it.

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from rpent_box.contracts.control import ControlSpec
 from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.observation import Actions, Image, Observation
-from rpent_box.sim.platform import Applied, PlatformPlugin, Scene, Suite
+from rpent_box.sim.platform import Applied, ModelNeeds, PlatformPlugin, Scene, Suite
 
 CONTROL = ControlSpec(
     embodiment="toy_point",
@@ -57,6 +57,8 @@ class ToyPlatform:
         self._reachable = True
         self._trace: list[np.ndarray] = []
         self.closed = 0
+        self.prepared: ModelNeeds | None = None
+        """What a connected model was said to need."""
 
     @property
     def meta(self) -> PlatformMeta:
@@ -69,6 +71,9 @@ class ToyPlatform:
     @property
     def renderer(self) -> str:
         return "numpy"
+
+    def prepare(self, needs: ModelNeeds) -> None:
+        self.prepared = needs
 
     def reset(self, scene: Scene) -> Observation:
         self._break_at("reset")
