@@ -6,7 +6,7 @@ Import this module inside `prepared_process`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,10 @@ class LiberoEnvironment:
         self.gate = CameraGate()
         self._wrapper = _construct(task, self.gate, image_size)
         self._raw: Raw = {}
+
+    def look_through(self, cameras: Collection[str] | None) -> None:
+        """Draw and show these of robosuite's cameras from the next reset on; None: all of them."""
+        self.gate.cameras = None if cameras is None else frozenset(cameras)
 
     def reset(
         self,
@@ -82,7 +86,7 @@ class LiberoEnvironment:
 
     def observe(self) -> Observation:
         """Return what was sampled in the last control step. The arrays are the caller's."""
-        return observation_from(self._raw, self.instruction)
+        return observation_from(self._raw, self.instruction, is_used=self.gate.is_used)
 
     @property
     def raw(self) -> Raw:
@@ -104,7 +108,7 @@ class LiberoEnvironment:
         return state
 
     def draw(self, state: NDArray[np.float64]) -> dict[str, Image]:
-        """Move the scene to `state` and return what the cameras see; only `reset` may follow."""
+        """Move the scene to `state` and return what every camera sees; only `reset` may follow."""
         self._wrapper.set_state(state)
         self.problem.sim.forward()
         self.problem._post_process()  # burners light up

@@ -26,11 +26,19 @@ class CameraGate:
     def __init__(self) -> None:
         self.is_open = False
         """Whether the next control step draws."""
+        self.cameras: frozenset[str] | None = None
+        """Robosuite's names of those that anyone looks through; None: all of them."""
         self.render_s = 0.0
         """Seconds spent drawing since the gate was made."""
 
-    def wrap(self, render: Sensor, *, height: int, width: int) -> Sensor:
+    def is_used(self, camera: str) -> bool:
+        """Return whether anyone looks through `camera`."""
+        return self.cameras is None or camera in self.cameras
+
+    def wrap(self, render: Sensor, *, camera: str, height: int, width: int) -> Sensor:
         """Return a sensor that calls `render` while the gate is open and else repeats itself.
+
+        It calls it for no camera that nobody looks through.
 
         Its first value is black: robosuite asks every new sensor for its shape.
         """
@@ -38,7 +46,7 @@ class CameraGate:
 
         def sensor(cache: dict[str, Any]) -> Frame:
             nonlocal last
-            if self.is_open:
+            if self.is_open and self.is_used(camera):
                 last = self._timed(render, cache)
             return last
 

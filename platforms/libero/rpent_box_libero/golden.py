@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether physics and renderer are what they should be: one settled scene, known in advance.
+"""Whether physics and renderer are what they should be: settled scenes, known in advance.
 
 `python -m rpent_box_libero.golden` prints what differs and exits 1 when something does; `--write`
-records the scene anew, which only a change of the pins justifies.
+records the scenes anew, which only a change of the pins justifies. There is one for each platform.
 
 A newer MuJoCo settles the same scene elsewhere and draws darker floors, and success rates drop
 without an error. Hence the check when an image is built, and in `rpent-box doctor`.
@@ -27,8 +27,13 @@ from rpent_box.errors import SimulatorError
 from rpent_box.sim.platform import Scene
 from rpent_box_libero.platform import LiberoPlatform
 from rpent_box_libero.plugin import LiberoOptions
+from rpent_box_libero.suites import LIBERO, LIBERO_PRO
 
-SCENE = Scene(suite="libero_spatial", task=0, init_state=0, seed=7)
+SCENES = {
+    LIBERO: Scene(suite="libero_spatial", task=0, init_state=0, seed=7),
+    LIBERO_PRO: Scene(suite="libero_spatial_object", task=0, init_state=0, seed=7),
+}
+"""Platform → a scene of its own; LIBERO-Pro's holds models that LIBERO never shows."""
 STATE_TOLERANCE = 1e-9
 """Metres, radians, and their rates. Other versions of MuJoCo miss it by far."""
 GREY_LEVELS_TOLERANCE = 2.0
@@ -47,6 +52,9 @@ class Golden(Struct, frozen=True, kw_only=True):
     """Camera role → means of 16 x 16 blocks, uint8 [16, 16, 3]."""
 
 
+_FILES = {LIBERO: "golden.json", LIBERO_PRO: "pro_golden.json"}
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """One thing that is not as it should be."""
 
@@ -55,22 +63,23 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def check_golden(platform: LiberoPlatform) -> list[Finding]:
-    """Reset `platform` to the known scene and return what differs; empty when all is well.
+    """Reset `platform` to its known scene and return what differs; empty when all is well.
 
-    Raises `SimulatorError` for a platform with another image size than the recorded one.
+    A camera that the connected model does not look through is not compared. Raises `SimulatorError`
+    for a platform with another image size than the recorded one.
     """
-    return compare(read_golden(), measure(platform))
+    return compare(read_golden(platform.meta.name), measure(platform))
 
 
-def read_golden() -> Golden:
-    """Return the recorded scene."""
-    data = files("rpent_box_libero").joinpath("golden.json").read_bytes()
+def read_golden(platform: str = LIBERO) -> Golden:
+    """Return the recorded scene of `platform`."""
+    data = files("rpent_box_libero").joinpath(_FILES[platform]).read_bytes()
     return msgspec.json.decode(data, type=Golden)
 
 
 def measure(platform: LiberoPlatform) -> Golden:
-    """Reset `platform` to the known scene and return what it gives."""
-    observation = platform.reset(SCENE)
+    """Reset `platform` to its known scene and return what it gives."""
+    observation = platform.reset(SCENES[platform.meta.name])
     return Golden(
         image_size=platform.meta.image_size,
         state=platform.recorded_states()[0].tolist(),
@@ -87,8 +96,8 @@ def compare(wanted: Golden, got: Golden) -> list[Finding]:
             hint=f"Check with --image-size {wanted.image_size[0]}",
         )
     findings = [*_compare_states(np.array(wanted.state), np.array(got.state))]
-    for role, digest in wanted.frames_sha256.items():
-        if got.frames_sha256[role] != digest:
+    for role, digest in got.frames_sha256.items():
+        if wanted.frames_sha256[role] != digest:
             findings += _compare_frames(
                 role, np.array(wanted.coarse_frames[role]), np.array(got.coarse_frames[role])
             )
@@ -136,15 +145,17 @@ def _coarse(frame: Image) -> NDArray[np.uint8]:
 
 def main(arguments: Sequence[str]) -> int:
     """Check, or with `--write` record; return the exit code."""
-    platform = LiberoPlatform.open(LiberoOptions())
-    try:
-        if list(arguments) == ["--write"]:
-            path = Path(__file__).with_name("golden.json")
-            path.write_bytes(msgspec.json.encode(measure(platform)) + b"\n")
-            return 0
-        findings = check_golden(platform)
-    finally:
-        platform.close()
+    findings: list[Finding] = []
+    for name, file in _FILES.items():
+        platform = LiberoPlatform.open(LiberoOptions(), name=name)
+        try:
+            if list(arguments) == ["--write"]:
+                path = Path(__file__).with_name(file)
+                path.write_bytes(msgspec.json.encode(measure(platform)) + b"\n")
+            else:
+                findings += check_golden(platform)
+        finally:
+            platform.close()
     for finding in findings:
         sys.stderr.write(f"{finding.part}: {finding.message}\n")
     return 1 if findings else 0

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,20 @@ _PROPRIO = {
 _IMAGE_SUFFIX = "_image"
 
 
-def observation_from(raw: Mapping[str, NDArray[Any]], instruction: str) -> Observation:
-    """Return `raw`, robosuite's observation, in our names; keys that we do not know are dropped."""
+def observation_from(
+    raw: Mapping[str, NDArray[Any]],
+    instruction: str,
+    *,
+    is_used: Callable[[str], bool] = lambda camera: True,
+) -> Observation:
+    """Return `raw`, robosuite's observation, in our names; keys that we do not know are dropped.
+
+    So are the frames of cameras, by robosuite's name, that nobody looks through.
+    """
     images = {
-        _role(name): upright(frame) for name, frame in raw.items() if name.endswith(_IMAGE_SUFFIX)
+        _role(name): upright(frame)
+        for name, frame in raw.items()
+        if name.endswith(_IMAGE_SUFFIX) and is_used(name.removesuffix(_IMAGE_SUFFIX))
     }
     proprio = {ours: vector(raw[theirs]) for theirs, ours in _PROPRIO.items() if theirs in raw}
     return Observation(images=images, proprio=proprio, instruction=instruction)

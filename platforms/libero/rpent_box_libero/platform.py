@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LIBERO as a platform: scenes in, observations out."""
+"""LIBERO or LIBERO-Pro as a platform: scenes in, observations out."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.observation import Actions, Image, Observation
-from rpent_box.errors import SimulatorError, UnknownName
+from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
+from rpent_box.errors import ContractError, SimulatorError, UnknownName
 from rpent_box.sim.platform import Applied, ModelNeeds, Scene
 from rpent_box_libero.control import CONTROL_HZ, check_actions
+from rpent_box_libero.observation import CAMERA_ROLES
 from rpent_box_libero.plugin import LiberoOptions, platform_meta
 from rpent_box_libero.process import prepared_process
 from rpent_box_libero.recording import Recording
-from rpent_box_libero.suites import find_suite
+from rpent_box_libero.sentence import check_sentence
+from rpent_box_libero.suites import LIBERO, find_suite
 
 if TYPE_CHECKING:
     from rpent_box_libero.environment import LiberoEnvironment
@@ -41,17 +44,29 @@ _DECIDING_PACKAGES = (
 class LiberoPlatform:
     """Holds one task's simulator at a time; another task replaces it."""
 
-    def __init__(self, options: LiberoOptions, *, renderer: str, resources: ExitStack) -> None:
+    def __init__(
+        self,
+        options: LiberoOptions,
+        *,
+        renderer: str,
+        resources: ExitStack,
+        name: str = LIBERO,
+    ) -> None:
+        self._name = name
         self._options = options
         self._renderer = renderer
         self._resources = resources
         self._environment: LiberoEnvironment | None = None
         self._init_states: NDArray[np.float64] | None = None
+        self._cameras: frozenset[str] | None = None
         self._recording = Recording(CONTROL_HZ)
 
     @classmethod
-    def open(cls, options: LiberoOptions) -> LiberoPlatform:
-        """Import the simulator and try its renderer. Raises `SimulatorError`."""
+    def open(cls, options: LiberoOptions, *, name: str = LIBERO) -> LiberoPlatform:
+        """Import the simulator and try its renderer; `name` decides which suites there are.
+
+        Raises `SimulatorError`.
+        """
         with ExitStack() as stack:
             stack.enter_context(prepared_process())
             from rpent_box_libero.renderer import describe_renderer
@@ -59,11 +74,11 @@ class LiberoPlatform:
             renderer = describe_renderer()
             import rpent_box_libero.environment  # noqa: F401 - now, so that a first reset is quick
 
-            return cls(options, renderer=renderer, resources=stack.pop_all())
+            return cls(options, renderer=renderer, resources=stack.pop_all(), name=name)
 
     @property
     def meta(self) -> PlatformMeta:
-        return platform_meta(self._options)
+        return platform_meta(self._options, name=self._name)
 
     @property
     def versions(self) -> dict[str, str]:
@@ -74,12 +89,26 @@ class LiberoPlatform:
         return self._renderer
 
     def prepare(self, needs: ModelNeeds) -> None:
-        """Nothing to choose: there is one controller, and both cameras are drawn."""
+        """Draw and show, from the next reset on, only the cameras that `needs` names.
+
+        There is one controller, and proprio costs nothing: all of it is shown. Raises
+        `ContractError` for another controller.
+        """
+        if needs.control not in self.meta.controls:
+            raise ContractError(
+                f"{self._name} moves in {LIBERO_OSC_DELTA.id}, not in {needs.control.action_space} "
+                f"with {len(needs.control.action_schema)} columns",
+                hint=f"Models that fit: rpent-box list --space {LIBERO_OSC_DELTA.id}",
+            )
+        self._cameras = frozenset(
+            camera for camera, role in CAMERA_ROLES.items() if role in needs.camera_roles
+        )
 
     def reset(self, scene: Scene) -> Observation:
         """Build or restore `scene`, let it settle, and show it.
 
-        Raises `UnknownName` for a suite, task or initial state that does not exist.
+        Raises `UnknownName` for a suite, task or initial state that does not exist, `UsageError`
+        for a suite without resources, and `BadOption` for one whose sentences are not in the names.
         """
         environment, init_states = self._load(scene)
         if not 0 <= scene.init_state < len(init_states):
@@ -87,6 +116,7 @@ class LiberoPlatform:
                 f"{scene.suite} task {scene.task} has no initial state {scene.init_state}; it has "
                 f"0 to {len(init_states) - 1}"
             )
+        environment.look_through(self._cameras)
         environment.reset(seed=scene.seed, init_state=init_states[scene.init_state])
         self._recording.start(environment.state())
         return environment.observe()
@@ -118,7 +148,8 @@ class LiberoPlatform:
     def replay(self, fps: float) -> Iterator[dict[str, Image]]:
         """Draw the episode since the last reset again from its recorded states.
 
-        Leaves the simulator in an undefined state: only `reset` or `close` may follow.
+        Every camera is drawn, whichever the model looks through. Leaves the simulator in an
+        undefined state: only `reset` or `close` may follow.
         """
         environment = self._current()
         shown: tuple[NDArray[np.float64], dict[str, Image]] | None = None
@@ -142,7 +173,7 @@ class LiberoPlatform:
     def _load(self, scene: Scene) -> tuple[LiberoEnvironment, NDArray[np.float64]]:
         from rpent_box_libero.environment import LiberoEnvironment
 
-        task = _find_task(scene)
+        task = self._find_task(scene)
         if self._environment is None or self._environment.task != task:
             self._unload()
             self._init_states = task.init_states()
@@ -160,12 +191,12 @@ class LiberoPlatform:
 
     def _current(self) -> LiberoEnvironment:
         if self._environment is None:
-            raise SimulatorError("libero was asked to act before its first reset")
+            raise SimulatorError(f"{self._name} was asked to act before its first reset")
         return self._environment
 
+    def _find_task(self, scene: Scene) -> Task:
+        from rpent_box_libero.tasks import find_task, task_name
 
-def _find_task(scene: Scene) -> Task:
-    from rpent_box_libero.tasks import find_task, task_name
-
-    suite = find_suite(scene.suite)
-    return find_task(suite.name, task_name(suite, scene.task))
+        suite = find_suite(scene.suite, platform=self._name)
+        check_sentence(suite.name, self._options.sentence)
+        return find_task(suite.name, task_name(suite, scene.task))

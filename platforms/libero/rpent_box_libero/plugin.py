@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known about LIBERO without its simulator."""
+"""What is known about LIBERO and LIBERO-Pro without their simulator."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
-from rpent_box.sim.platform import Platform, PlatformPlugin
+from rpent_box.sim.platform import Platform, PlatformPlugin, Scene
 from rpent_box_libero.observation import CAMERA_ROLES, PROPRIO_SCHEMA
-from rpent_box_libero.sentence import Sentence
-from rpent_box_libero.suites import SUITES
+from rpent_box_libero.sentence import Sentence, check_sentence
+from rpent_box_libero.suites import LIBERO, LIBERO_PRO, PRO_SUITES, SUITES
 
 if TYPE_CHECKING:
     from rpent_box_libero.platform import LiberoPlatform
@@ -34,10 +37,10 @@ class LiberoOptions(Struct, frozen=True, kw_only=True):
     ] = "scene"
 
 
-def platform_meta(options: LiberoOptions) -> PlatformMeta:
+def platform_meta(options: LiberoOptions, *, name: str = LIBERO) -> PlatformMeta:
     """Return what a simulator with these options shows and how it is moved."""
     return PlatformMeta(
-        name="libero",
+        name=name,
         controls=(control_spec(LIBERO_OSC_DELTA),),
         camera_roles=tuple(CAMERA_ROLES.values()),
         image_size=(options.image_size, options.image_size),
@@ -45,11 +48,17 @@ def platform_meta(options: LiberoOptions) -> PlatformMeta:
     )
 
 
-def open_platform(options: LiberoOptions) -> Platform:
+def open_platform(options: LiberoOptions, *, name: str = LIBERO) -> Platform:
     """Import the simulator. Raises `SimulatorError` when it cannot be imported or drawn with."""
     from rpent_box_libero.platform import LiberoPlatform
 
-    return LiberoPlatform.open(options)
+    return LiberoPlatform.open(options, name=name)
+
+
+def require_scenes(options: LiberoOptions, scenes: Sequence[Scene]) -> None:
+    """Raise `BadOption` on the host where a task's name does not say what its scene asks for."""
+    for scene in scenes:
+        check_sentence(scene.suite, options.sentence)
 
 
 def check_platform(platform: LiberoPlatform) -> list[str]:
@@ -60,13 +69,14 @@ def check_platform(platform: LiberoPlatform) -> list[str]:
 
 
 PLATFORM = PlatformPlugin(
-    name="libero",
+    name=LIBERO,
     summary="LIBERO: a Franka arm on a table, 5 suites, 130 tasks, MuJoCo",
     meta=platform_meta(LiberoOptions()),
     suites=SUITES,
     default_suite="libero_spatial",
     options=LiberoOptions,
     open=open_platform,
+    require_scenes=require_scenes,
     check=check_platform,
     python="3.11",
     environment={"MUJOCO_GL": "osmesa", "PYOPENGL_PLATFORM": "osmesa"},
@@ -74,3 +84,16 @@ PLATFORM = PlatformPlugin(
     licence="MIT (LIBERO, robosuite), Apache-2.0 (MuJoCo), CC BY 4.0 (LIBERO's data)",
     memory="1.5 GB",
 )
+
+PRO_PLATFORM = replace(
+    PLATFORM,
+    name=LIBERO_PRO,
+    summary="LIBERO-Pro: LIBERO's tasks with other words, things, places and goals; 28 suites",
+    meta=platform_meta(LiberoOptions(), name=LIBERO_PRO),
+    suites=PRO_SUITES,
+    default_suite="libero_spatial_lan",
+    open=partial(open_platform, name=LIBERO_PRO),
+    recipe="libero",
+    licence="MIT (LIBERO, LIBERO-Pro, robosuite), Apache-2.0 (MuJoCo), CC BY 4.0 (LIBERO's data)",
+)
+"""The same simulator, robot, cameras and options, and so the same environment and image."""

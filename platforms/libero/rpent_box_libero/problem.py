@@ -120,7 +120,9 @@ class CompiledOnce(MujocoEnv):  # type: ignore[misc]  # robosuite is untyped
         sensors, names = super()._create_camera_sensors(
             cam_name, cam_w, cam_h, cam_d, cam_segs, modality
         )
-        gated = [self.gate.wrap(sensor, height=cam_h, width=cam_w) for sensor in sensors]
+        gated = [
+            self.gate.wrap(sensor, camera=cam_name, height=cam_h, width=cam_w) for sensor in sensors
+        ]
         return gated, names
 
 

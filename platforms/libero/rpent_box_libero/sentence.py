@@ -6,10 +6,14 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
+from rpent_box.errors import BadOption
+
 Sentence: TypeAlias = Literal["scene", "name"]
 """`scene`: the bddl file's `:language`. `name`: the words of the task's name."""
 
 _SCENE_PREFIX = re.compile(r"^[A-Z][A-Z_]*_SCENE\d+_")
+_OTHER_WORDS = ("_lan", "_task", "_study_table")
+"""How the suites end whose scenes ask for something in other words than their tasks' names."""
 
 
 def sentence_in_name(task_name: str) -> str:
@@ -20,3 +24,17 @@ def sentence_in_name(task_name: str) -> str:
     black bowl" for "the akita black bowl". Variants of a task keep it, whatever they ask for.
     """
     return _SCENE_PREFIX.sub("", task_name).replace("_", " ")
+
+
+def check_sentence(suite: str, sentence: Sentence) -> None:
+    """Raise `BadOption` where the tasks' names do not say what the scenes of `suite` ask for.
+
+    Such a suite perturbs the sentence, or the goal with it. The old sentence would undo the first
+    and make the second a trap, and either way the result would look like any other.
+    """
+    if sentence == "name" and suite.endswith(_OTHER_WORDS):
+        raise BadOption(
+            f"the tasks of {suite} are still named as before, but ask for something in other "
+            "words: sentence=name would tell the model the wrong ones",
+            hint="Leave --platform-option sentence=name out, or say sentence=scene.",
+        )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites, read from `suites.json`, which `make_suites` wrote from the installed benchmark."""
+"""The suites of both platforms, as `make_suites` read them from the installed benchmark."""
 
 from __future__ import annotations
 
@@ -7,20 +7,43 @@ from importlib.resources import files
 
 import msgspec
 
-from rpent_box.errors import UnknownName
+from rpent_box.errors import UnknownName, UsageError
 from rpent_box.sim.platform import Suite
 
-SUITES: tuple[Suite, ...] = msgspec.json.decode(
-    files("rpent_box_libero").joinpath("suites.json").read_bytes(), type=tuple[Suite, ...]
-)
+LIBERO = "libero"
+LIBERO_PRO = "libero-pro"
 
 
-def find_suite(name: str) -> Suite:
-    """Return the suite called `name`. Raises `UnknownName`."""
-    for suite in SUITES:
+def read_shipped(name: str) -> tuple[Suite, ...]:
+    """Return the suites in the file `name` of this package."""
+    data = files("rpent_box_libero").joinpath(name).read_bytes()
+    return msgspec.json.decode(data, type=tuple[Suite, ...])
+
+
+SUITES = read_shipped("suites.json")
+PRO_SUITES = read_shipped("pro_suites.json")
+"""Those that can be played first; the others say what they lack."""
+
+SUITES_OF = {LIBERO: SUITES, LIBERO_PRO: PRO_SUITES}
+"""Platform → its suites."""
+
+
+def find_suite(name: str, *, platform: str = LIBERO) -> Suite:
+    """Return the suite `name` of `platform`.
+
+    Raises `UnknownName`, or `UsageError` for a suite that the installed benchmark holds in part.
+    """
+    for suite in SUITES_OF[platform]:
         if suite.name == name:
+            if suite.unavailable:
+                raise UsageError(f"{name} cannot be played: {suite.unavailable}")
             return suite
-    raise UnknownName(
-        f"libero has no suite called {name}",
-        hint=f"It has: {', '.join(suite.name for suite in SUITES)}. See: rpent-box list",
-    )
+    raise UnknownName(f"{platform} has no suite called {name}", hint=_hint(name, platform))
+
+
+def _hint(name: str, platform: str) -> str:
+    for other, suites in SUITES_OF.items():
+        if any(suite.name == name for suite in suites):
+            return f"It is a suite of {other}: --platform {other}"
+    playable = (suite.name for suite in SUITES_OF[platform] if not suite.unavailable)
+    return f"It has: {', '.join(playable)}. See: rpent-box list --platform {platform}"

@@ -21,7 +21,6 @@ class Task(Struct, frozen=True, kw_only=True):
     suite: str
     name: str
     bddl_file: Path
-    init_states_file: Path
 
     def instruction(self) -> str:
         """Return the sentence in the bddl file.
@@ -39,15 +38,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
         Raises `SimulatorError` when the installed benchmark does not hold them.
         """
-        try:
-            with np.load(self.init_states_file, allow_pickle=False) as archive:
-                states: NDArray[Any] = archive["states"]
-        except (OSError, KeyError, ValueError) as error:
-            raise SimulatorError(
-                f"the initial states of {self.suite}/{self.name} cannot be read: {error}",
-                hint="Install the simulator again: rpent-box build libero",
-            ) from error
-        return np.ascontiguousarray(states, dtype=np.float64)
+        return read_init_states(self.suite, self.name)
 
 
 def find_task(suite: str, name: str) -> Task:
@@ -58,8 +49,21 @@ def find_task(suite: str, name: str) -> Task:
             f"the installed benchmark has no scene {suite}/{name}: {scene} is missing",
             hint="Install the simulator again: rpent-box build libero",
         )
-    states = Path(get_libero_path("init_states")) / suite / f"{name}.pruned_init.npz"
-    return Task(suite=suite, name=name, bddl_file=scene, init_states_file=states)
+    return Task(suite=suite, name=name, bddl_file=scene)
+
+
+def read_init_states(suite: str, name: str) -> NDArray[np.float64]:
+    """Return the initial states of task `name`; see `Task.init_states`."""
+    file = Path(get_libero_path("init_states")) / suite / f"{name}.pruned_init.npz"
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            states: NDArray[Any] = archive["states"]
+    except (OSError, KeyError, ValueError) as error:
+        raise SimulatorError(
+            f"the initial states of {suite}/{name} cannot be read: {error}",
+            hint="Install the simulator again: rpent-box build libero",
+        ) from error
+    return np.ascontiguousarray(states, dtype=np.float64)
 
 
 def task_name(suite: Suite, index: int) -> str:

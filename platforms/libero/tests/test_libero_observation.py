@@ -71,6 +71,14 @@ def test_unknown_measurements_are_dropped_and_unknown_cameras_keep_their_name() 
     assert set(observation.proprio) == set(PROPRIO_SCHEMA)
 
 
+def test_a_camera_that_nobody_looks_through_is_not_shown() -> None:
+    observation = observation_from(
+        raw_observation(), "", is_used=lambda camera: camera == "robot0_eye_in_hand"
+    )
+    assert set(observation.images) == {"wrist"}
+    assert set(observation.proprio) == set(PROPRIO_SCHEMA)
+
+
 def test_frames_do_not_share_memory_with_the_simulator() -> None:
     raw = raw_observation()
     images = observation_from(raw, "").images

@@ -4,7 +4,7 @@ import pytest
 from rpent_box.errors import BadOption
 from rpent_box.options import parse_options
 from rpent_box_libero.plugin import LiberoOptions
-from rpent_box_libero.sentence import sentence_in_name
+from rpent_box_libero.sentence import check_sentence, sentence_in_name
 from rpent_box_libero.suites import SUITES
 
 FIELD = {"libero_spatial", "libero_object", "libero_goal", "libero_10"}
@@ -24,6 +24,16 @@ def test_the_scenes_own_sentence_is_the_default_and_others_are_refused() -> None
     assert parse_options(LiberoOptions, ["--sentence=name"], program="test").sentence == "name"
     with pytest.raises(BadOption, match="sentence"):
         parse_options(LiberoOptions, ["--sentence=file"], program="test")
+
+
+def test_the_names_words_are_refused_only_where_the_task_has_others() -> None:
+    for suite in ("libero_goal_lan", "libero_10_task"):
+        check_sentence(suite, "scene")
+        with pytest.raises(BadOption, match=f"the tasks of {suite}") as caught:
+            check_sentence(suite, "name")
+        assert "sentence=scene" in caught.value.hint
+    for suite in ("libero_goal", "libero_goal_swap", "libero_object_object", "libero_10_with_mug"):
+        check_sentence(suite, "name")
 
 
 @pytest.mark.simulator
