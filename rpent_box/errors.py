@@ -26,6 +26,7 @@
     │   ├── WorkerFailed           the model could not be loaded; carries the traceback
     │   └── PredictionFailed       the model raised; carries the traceback
     ├── SimulatorError             the simulator raised; carries the traceback
+    │   └── SimulatorHangs         its program runs and does not go on; says where it stood
     ├── LaunchError
     │   ├── EngineMissing          no Docker engine answers
     │   ├── ImageMissing           an image is not built
@@ -157,6 +158,10 @@ class PredictionFailed(WorkerError):
 
 class SimulatorError(RpentBoxError):
     code = "simulator"
+
+
+class SimulatorHangs(SimulatorError):
+    code = "simulator_hangs"
 
 
 class LaunchError(RpentBoxError):

@@ -27,11 +27,16 @@ class OptionParser(argparse.ArgumentParser):
         raise BadOption(message, hint=f"See: {self.prog} --help")
 
 
-def add_options(parser: argparse._ActionsContainer, options: type[Struct]) -> None:
-    """Add one `--field-name` per field of `options`; a bool becomes `--field` / `--no-field`."""
+def add_options(
+    parser: argparse._ActionsContainer, options: type[Struct], *, prefix: str = ""
+) -> None:
+    """Add one `--field-name` per field of `options`; a bool becomes `--field` / `--no-field`.
+
+    `prefix` comes before each name, e.g. `toy-`.
+    """
     for field in msgspec.structs.fields(options):
         kind, description = _unwrap(field.type)
-        flag = "--" + field.name.replace("_", "-")
+        flag = f"--{prefix}{field.name.replace('_', '-')}"
         text = _with_default(description, field.default)
         if kind is bool:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
@@ -85,9 +90,16 @@ def describe_options(options: type[Struct]) -> dict[str, str]:
 def path_fields(options: type[Struct]) -> list[str]:
     """Return the fields that hold a path: `Annotated[str, Meta(extra={"path": True})]`.
 
-    The launcher makes such a path absolute and shows it to the worker's container, read-only.
+    The launcher makes such a path absolute and shows it to the program's container, read-only.
     """
     return [field.name for field in msgspec.structs.fields(options) if _is_path(field.type)]
+
+
+def switches(options: type[Struct]) -> list[str]:
+    """Return the fields that are on or off: their words take no value."""
+    return [
+        field.name for field in msgspec.structs.fields(options) if _unwrap(field.type)[0] is bool
+    ]
 
 
 def _with_default(text: str, default: object) -> str:

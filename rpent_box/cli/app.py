@@ -21,8 +21,8 @@ RUN_EPILOG = (
     + ", ".join(RPENT_SPELLINGS)
     + "."
 )
-SERVE_SETTINGS = {**flags.PASS_THROUGH, "help_option_names": []}
-"""Its own `--help` shows the backend's options too."""
+OWN_HELP = {**flags.PASS_THROUGH, "help_option_names": []}
+"""Settings of a command whose own `--help` shows the options of backends and platforms too."""
 
 app = typer.Typer(
     help="Run any robot action model on any simulator, each in its own box.",
@@ -31,11 +31,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command(cls=Command, context_settings=flags.PASS_THROUGH, epilog=RUN_EPILOG)(run)
-app.command(cls=Command, context_settings=SERVE_SETTINGS, add_help_option=False)(serve)
+app.command(cls=Command, context_settings=OWN_HELP, add_help_option=False, epilog=RUN_EPILOG)(run)
+app.command(cls=Command, context_settings=OWN_HELP, add_help_option=False)(serve)
 app.command("list")(list_)
 app.add_typer(checkpoint.app, name="checkpoint")
-app.command()(doctor)
+app.command(context_settings=flags.PASS_THROUGH)(doctor)
 app.command()(build)
 app.command()(gc)
 app.command()(version)

@@ -42,6 +42,14 @@ def build(
             show_default="the recipe's own, or one made here",
         ),
     ] = None,
+    skip_golden: Annotated[
+        bool,
+        typer.Option(
+            "--skip-golden",
+            help="Do not compare a simulator with what is recorded of it: where this machine "
+            "cannot run it. Its image says that it was skipped.",
+        ),
+    ] = False,
     launcher: flags.Launcher = "auto",
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
@@ -53,7 +61,14 @@ def build(
         targets = find_targets(names or [], everything=everything, variant=variant)
         chosen, why = choose_launcher(launcher)
         say(f"launcher: {chosen.name} ({why})")
-        products = make_products(targets, chosen.name, base=base, say=say, environ=os.environ)
+        products = make_products(
+            targets,
+            chosen.name,
+            base=base,
+            say=say,
+            environ=os.environ,
+            golden=not skip_golden,
+        )
         if as_json:
             encoded = msgspec.json.format(msgspec.json.encode({"built": products}), indent=2)
             sys.stdout.write(encoded.decode() + "\n")

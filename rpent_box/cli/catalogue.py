@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rpent_box.contracts.spaces import KNOWN_SPACES
 from rpent_box.errors import UnknownName
-from rpent_box.launch.recipe import Kind
+from rpent_box.launch.recipe import Kind, platform_target
 from rpent_box.options import describe_options
 from rpent_box.plugins import find_platform, installed_backends, installed_platforms
 from rpent_box.sim.platform import PlatformPlugin, Suite
@@ -68,7 +68,13 @@ class SuiteEntry(Struct, frozen=True, kw_only=True):
     name: str
     tasks: int
     max_steps: int
+    task_max_steps: tuple[int, ...]
+    """The limit of each task, where they differ; empty: `max_steps` is everyone's."""
     init_states: int
+    """0: any number gives a scene of its own."""
+    first_init_state: int
+    variant_of: str
+    """The suite that it perturbs; empty: it stands for itself."""
     unavailable: str
     task_names: tuple[str, ...] = ()
 
@@ -88,6 +94,10 @@ class PlatformEntry(Struct, frozen=True, kw_only=True):
     suites: tuple[SuiteEntry, ...]
     options: dict[str, str]
     """For `--platform-option`: key → what it is for."""
+    env_fallbacks: dict[str, str]
+    """Variable → the key that it stands in for."""
+    recipe: str
+    """What its image and environment are built from; platforms may share one."""
     python: str
     memory: str
     licence: str
@@ -215,6 +225,8 @@ def _platform_entry(
             _suite_entry(one, with_tasks=with_tasks or suite is not None) for one in suites
         ),
         options=describe_options(plugin.options),
+        env_fallbacks=plugin.env_fallbacks,
+        recipe=platform_target(plugin).name,
         python=plugin.python,
         memory=plugin.memory,
         licence=plugin.licence,
@@ -227,7 +239,10 @@ def _suite_entry(suite: Suite, *, with_tasks: bool) -> SuiteEntry:
         name=suite.name,
         tasks=len(suite.tasks),
         max_steps=suite.max_steps,
+        task_max_steps=suite.task_max_steps,
         init_states=suite.init_states,
+        first_init_state=suite.first_init_state,
+        variant_of=suite.variant_of,
         unavailable=suite.unavailable,
         task_names=suite.tasks if with_tasks else (),
     )

@@ -246,12 +246,14 @@ def _check(spec: BackendSpec, platform: str, suites: Sequence[str]) -> None:
         )
     require_platform(spec, platform)
     plugin = _installed(platform)
-    known = [] if plugin is None else [one.name for one in plugin.suites]
+    # What was trained for a suite may play its variants, and is tied to the suite itself.
+    own = [] if plugin is None else plugin.suites
+    known = [name for one in own for name in (one.name, one.variant_of) if name]
     for suite in suites if known else ():
         if suite not in known:
             raise UnknownName(
                 f"there is no suite called {suite} on {platform}",
-                hint=f"It has: {', '.join(known)}",
+                hint=f"It has: {', '.join(dict.fromkeys(known))}",
             )
 
 

@@ -16,9 +16,13 @@ from rpent_box.cli.checks.examination import Examination, examine
 from rpent_box.cli.prepared import look_once
 from rpent_box.cli.show_checks import render_finding, render_verdict
 from rpent_box.cli.surroundings import runtime_dir
+from rpent_box.cli.words import platform_arguments, split_platform_words
+from rpent_box.errors import BadOption, UsageError
+from rpent_box.plugins import find_platform
 
 
 def doctor(
+    context: typer.Context,
     platform: Annotated[
         str | None,
         typer.Option(
@@ -33,6 +37,7 @@ def doctor(
     ] = True,
     platform_python: run_flags.PlatformPython = None,
     platform_cuda_device: run_flags.PlatformCudaDevice = None,
+    platform_option: run_flags.PlatformOption = None,
     timeout: Annotated[
         float, typer.Option(help="Longest wait for a frame.", metavar="SECONDS", min=1)
     ] = 300.0,
@@ -47,6 +52,7 @@ def doctor(
     with border(verbose=verbose, as_json=as_json):
         asked = Examination(
             platform=platform,
+            platform_words=_platform_words(context, platform, platform_option or []),
             render=render,
             launcher=launcher,
             platform_python=platform_python,
@@ -69,3 +75,24 @@ def doctor(
             sys.stdout.write(render_verdict(findings))
         if not ready:
             raise typer.Exit(NOT_COMPLETED)
+
+
+def _platform_words(
+    context: typer.Context, platform: str | None, pairs: list[str]
+) -> tuple[str, ...]:
+    """Return the words for the own options of the platform that is named. Raises `UsageError`."""
+    if platform is None:
+        if pairs or context.args:
+            raise UsageError(
+                f"whose option is {[*pairs, *context.args][0]}?",
+                hint="Name the platform: --platform NAME. See: rpent-box doctor --help",
+            )
+        return ()
+    plugin = find_platform(platform)
+    words, rest = split_platform_words(plugin, context.args)
+    if rest:
+        raise BadOption(
+            f"there is no option {rest[0]}, neither here nor of {plugin.name}",
+            hint=f"See: rpent-box doctor --help, rpent-box list --platform {plugin.name}",
+        )
+    return platform_arguments(plugin, pairs, words=words, environ={})

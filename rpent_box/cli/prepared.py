@@ -11,8 +11,8 @@ from rpent_box.errors import EngineMissing, LaunchError
 from rpent_box.launch.engine_socket import check_engine, engine_socket
 from rpent_box.launch.environments import find_environment
 from rpent_box.launch.images import image_state
-from rpent_box.launch.recipe import Kind, Variant, find_checkout, find_recipe
-from rpent_box.plugins import find_backend
+from rpent_box.launch.recipe import Kind, Variant, find_checkout, find_recipe, platform_target
+from rpent_box.plugins import find_backend, find_platform
 
 LookAtImage: TypeAlias = Callable[[Kind, str, Variant], Built]
 
@@ -22,6 +22,8 @@ def look_once() -> Look:
     image = _image_of_engine()
 
     def look(kind: Kind, name: str) -> Prepared:
+        if kind == "platform":
+            name = platform_target(find_platform(name)).name
         if _has_no_recipe(kind, name):
             return Prepared(image="no recipe", environment="no recipe")
         built = find_environment(kind, name) is not None

@@ -19,6 +19,7 @@ from rpent_box.launch.recipe import (
     Variant,
     find_checkout,
     find_recipe,
+    platform_target,
     recipe_names,
 )
 from rpent_box.plugins import backend_names, find_backend, find_platform, platform_names
@@ -65,13 +66,14 @@ def make_products(
     base: str | None,
     say: Say,
     environ: Mapping[str, str],
+    golden: bool = True,
 ) -> list[Product]:
-    """Build what `launcher` needs for `targets`.
+    """Build what `launcher` needs for `targets`; without `golden` simulators are not compared.
 
     Raises `LaunchError`, and `UsageError` for what only images have: a base, or a service.
     """
     if launcher == "docker":
-        build_images(targets, say=say, environ=environ, base=base)
+        build_images(targets, say=say, environ=environ, base=base, golden=golden)
         return [Product(**target._asdict(), image=image_name(*target)) for target in targets]
     if base is not None:
         raise UsageError("--base is for images, and this builds environments")
@@ -119,7 +121,7 @@ def _called(name: str) -> list[Target]:
     with suppress(UnknownName):
         targets.append(Target("backend", find_backend(name).name))
     with suppress(UnknownName):
-        targets.append(Target("platform", find_platform(name).name))
+        targets.append(platform_target(find_platform(name)))
     checkout = find_checkout()
     if not targets and checkout is not None and name in recipe_names(checkout, "service"):
         targets.append(Target("service", name))

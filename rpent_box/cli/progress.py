@@ -12,11 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from rpent_box.contracts import control_messages
-from rpent_box.contracts.control_messages import EpisodePlayed
+from rpent_box.contracts.control_messages import EpisodePlayed, Restart
 from rpent_box.evaluate.config import RunWatcher, SilentWatcher
+from rpent_box.evaluate.watchdog import in_words
 
 LINE_EVERY_S = 5.0
 """Without a terminal, a line about steps comes at most this often."""
+TURNS = frozenset({"predicting", "acting"})
+"""Phases that alternate with every chunk."""
 
 
 @contextmanager
@@ -48,11 +51,16 @@ class LineWatcher:
 
     def on_progress(self, episode: int, progress: control_messages.Progress) -> None:
         now = time.monotonic()
-        if progress.phase == self._phase and now - self._last_line < LINE_EVERY_S:
+        phase = "acting" if progress.phase in TURNS else progress.phase
+        if phase == self._phase and now - self._last_line < LINE_EVERY_S:
             return
-        self._phase, self._last_line = progress.phase, now
+        self._phase, self._last_line = phase, now
         steps = f" {steps_of(progress)}" if steps_of(progress) else ""
-        self._say(f"episode {episode + 1}/{self._episodes}: {progress.phase}{steps}")
+        self._say(f"episode {episode + 1}/{self._episodes}: {phase}{steps}")
+
+    def on_restart(self, episode: int, restart: Restart) -> None:
+        self._phase = ""
+        self._say(f"episode {episode + 1}/{self._episodes}: {begun_again(restart)}")
 
     def on_episode(self, played: EpisodePlayed) -> None:
         self._phase = ""
@@ -113,6 +121,14 @@ class LiveWatcher:
             count=f"{steps_of(progress)} steps" if steps_of(progress) else "",
         )
 
+    def on_restart(self, episode: int, restart: Restart) -> None:
+        # Printed above the live lines, where it stays.
+        self.view.console.print(
+            f"episode {episode + 1}: {begun_again(restart)}", highlight=False, markup=False
+        )
+        if self._steps is not None:
+            self.view.update(self._steps, text="starting another simulator", completed=0, count="")
+
     def on_episode(self, played: EpisodePlayed) -> None:
         self._played += 1
         self._solved += played.success
@@ -137,8 +153,13 @@ class LiveWatcher:
 
 def steps_of(progress: control_messages.Progress) -> str:
     """Return `40/220` while the robot acts; nothing in the phases around it."""
-    acting = progress.max_steps and (progress.steps or progress.phase == "acting")
+    acting = progress.max_steps and (progress.steps or progress.phase in TURNS)
     return f"{progress.steps}/{progress.max_steps}" if acting else ""
+
+
+def begun_again(restart: Restart) -> str:
+    """Say that and why an episode is begun again."""
+    return f"the simulator {in_words(restart)}; another one begins the episode again"
 
 
 def outcome(played: EpisodePlayed) -> str:

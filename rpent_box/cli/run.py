@@ -9,15 +9,24 @@ import sys
 import typer
 
 from rpent_box.cli import flags, run_flags
+from rpent_box.cli.backend_help import render_backend_options
 from rpent_box.cli.border import border
+from rpent_box.cli.platform_help import render_platform_options
 from rpent_box.cli.progress import watch
 from rpent_box.cli.show_run import render_summary
 from rpent_box.cli.surroundings import Place, cache_dir, place_of_worker, runtime_dir
-from rpent_box.cli.words import backend_arguments, options_of, platform_arguments
-from rpent_box.errors import UsageError
+from rpent_box.cli.words import (
+    backend_arguments,
+    options_of,
+    platform_arguments,
+    platform_flags,
+    split_platform_words,
+)
+from rpent_box.errors import UnknownName, UsageError
 from rpent_box.evaluate.config import RunConfig
 from rpent_box.evaluate.summary import to_json
 from rpent_box.plugins import find_backend, find_platform
+from rpent_box.sim.planning import read_task
 
 
 def run(
@@ -36,9 +45,9 @@ def run(
     backend_option: flags.BackendOption = None,
     platform: flags.Platform = flags.DEFAULT_PLATFORM,
     suite: run_flags.Suite = None,
-    task: run_flags.Task = 0,
+    task: run_flags.Task = "0",
     episodes: run_flags.Episodes = 1,
-    first_init_state: run_flags.FirstInitState = 0,
+    first_init_state: run_flags.FirstInitState = None,
     seed: run_flags.Seed = 7,
     max_steps: run_flags.MaxSteps = None,
     platform_python: run_flags.PlatformPython = None,
@@ -54,10 +63,16 @@ def run(
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
     verbose: flags.Verbose = False,
+    show_help: run_flags.Help = False,
 ) -> None:
     """Play episodes of one task and report success, steps and where the time went."""
     with border(verbose=verbose, as_json=as_json):
+        if show_help:
+            _show_help(context, platform, backend)
+            return
+        plugin = find_platform(platform)
         chosen = _choose_backend(backend, endpoint=endpoint, checkpoint=checkpoint)
+        platform_words, words = split_platform_words(plugin, context.args)
         place = Place(python=python, root=root)
         worker_words: tuple[str, ...] = ()
         if endpoint is None and chosen is not None:
@@ -67,19 +82,19 @@ def run(
             )
             worker_words = backend_arguments(
                 spec,
-                words=context.args,
+                words=words,
                 pairs=backend_option or [],
                 predict_future=predict_future,
-                known=options_of(context),
+                known=[*options_of(context), *platform_flags(plugin)],
                 environ=os.environ,
             )
-        elif context.args or backend_option or predict_future:
+        elif words or backend_option or predict_future:
             raise _options_of_a_borrowed_worker(endpoint)
         config = RunConfig(
             backend=chosen,
             platform=platform,
             suite=suite,
-            task=task,
+            task=read_task(task),
             episodes=episodes,
             first_init_state=first_init_state,
             seed=seed,
@@ -97,7 +112,9 @@ def run(
             video=video,
             output_dir=output,
             backend_arguments=worker_words,
-            platform_arguments=platform_arguments(find_platform(platform), platform_option or []),
+            platform_arguments=platform_arguments(
+                plugin, platform_option or [], words=platform_words, environ=os.environ
+            ),
             prediction_timeout_s=prediction_timeout,
             start_timeout_s=start_timeout,
             episode_timeout_s=episode_timeout,
@@ -110,6 +127,17 @@ def run(
             command=("rpent-box", *sys.argv[1:]),
         )
         _play(config, as_json=as_json, quiet=quiet)
+
+
+def _show_help(context: typer.Context, platform: str, backend: str | None) -> None:
+    typer.echo(context.get_help())
+    try:
+        typer.echo(render_platform_options(find_platform(platform)))
+    except UnknownName as error:
+        # The default one may not be installed, and help is what leads on from there.
+        typer.echo(str(error))
+    if backend is not None:
+        typer.echo(render_backend_options(find_backend(backend)))
 
 
 def _play(config: RunConfig, *, as_json: bool, quiet: bool) -> None:

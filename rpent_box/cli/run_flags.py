@@ -60,11 +60,10 @@ Suite: TypeAlias = Annotated[
     ),
 ]
 Task: TypeAlias = Annotated[
-    int,
+    str,
     typer.Option(
-        help="Task within the suite, counted from 0.",
-        metavar="N",
-        min=0,
+        help="Task within the suite: its index, counted from 0, or its name.",
+        metavar="N|NAME",
         rich_help_panel=SIMULATOR,
     ),
 ]
@@ -78,18 +77,24 @@ Episodes: TypeAlias = Annotated[
     ),
 ]
 FirstInitState: TypeAlias = Annotated[
-    int,
+    int | None,
     typer.Option(
-        help="Initial state of the first episode.",
+        "--first-init-state",
+        "--scene-seed",
+        help="Initial state of the first episode; each further episode takes the next. Where a "
+        "suite has no recorded states, it is the number that fixes the scene, such as the "
+        "simulator's own scene seed.",
         metavar="N",
         min=0,
+        show_default="the suite's first",
         rich_help_panel=SIMULATOR,
     ),
 ]
 Seed: TypeAlias = Annotated[
     int,
     typer.Option(
-        help="Seeds the simulator before every reset, and the model's noise.",
+        help="Seeds the simulator before every reset, and the model's noise. Where --scene-seed "
+        "is the simulator's own seed, the noise alone.",
         metavar="N",
         min=0,
         rich_help_panel=SIMULATOR,
@@ -101,7 +106,7 @@ MaxSteps: TypeAlias = Annotated[
         help="Step limit of an episode.",
         metavar="N",
         min=1,
-        show_default="the suite's",
+        show_default="the task's or the suite's",
         rich_help_panel=SIMULATOR,
     ),
 ]
@@ -126,16 +131,26 @@ PlatformCudaDevice: TypeAlias = Annotated[
 PlatformOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        help="An option of the platform's own; may be repeated.",
+        help="An option of the platform's own; may be repeated. --NAME-KEY VALUE, with the "
+        "platform's NAME, is the same.",
         metavar="KEY=VALUE",
         show_default=False,
         rich_help_panel=SIMULATOR,
     ),
 ]
+Help: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--help",
+        "-h",
+        help="Show this, the options of the platform, and those of the backend if one is named.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 EpisodeTimeout: TypeAlias = Annotated[
     float,
     typer.Option(
-        help="Longest duration of one episode.",
+        help="Longest duration of one attempt at an episode.",
         metavar="SECONDS",
         min=1,
         rich_help_panel=PROGRAMS,
@@ -144,7 +159,7 @@ EpisodeTimeout: TypeAlias = Annotated[
 StallTimeout: TypeAlias = Annotated[
     float,
     typer.Option(
-        help="Longest silence within an episode, beyond the prediction timeout.",
+        help="Silence after which a simulator counts as hung and is replaced.",
         metavar="SECONDS",
         min=1,
         rich_help_panel=PROGRAMS,

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections.abc import Sequence
 
 from rpent_box.cli.catalogue import (
     BackendEntry,
@@ -11,10 +13,11 @@ from rpent_box.cli.catalogue import (
     Fit,
     PlatformEntry,
     Prepared,
-    SuiteEntry,
 )
+from rpent_box.cli.show_suites import render_suites, render_suites_in_detail
 from rpent_box.cli.tables import render_table
 
+PAST = re.compile(r"(?P<camera>.+)_(?P<steps>\d+)_steps_ago")
 LABEL = 12
 WIDTH = 100
 CELLS: dict[Fit, str] = {
@@ -123,46 +126,47 @@ def _platform(entry: PlatformEntry, *, in_detail: bool) -> str:
     text = _head(entry.name, entry.summary) + _lines(
         ("fits", ", ".join(entry.backends) or "no installed backend"),
         ("moves in", ", ".join(entry.action_spaces)),
-        ("shows", f"{', '.join(entry.camera_roles)}, {height}x{width}"),
+        ("shows", f"{_cameras(entry.camera_roles)}, {height}x{width}"),
         ("needs", ", ".join(part for part in (f"Python {entry.python}", entry.memory) if part)),
         ("licence", entry.licence),
         ("also called", ", ".join(entry.aliases)),
-        ("prepared", _prepared(entry.prepared, entry.name)),
+        ("prepared", _prepared(entry.prepared, entry.recipe)),
     )
     if in_detail:
-        return text + _options(entry) + "".join(_suite_with_tasks(suite) for suite in entry.suites)
-    return text + _suites(entry)
+        return text + _options(entry) + render_suites_in_detail(entry)
+    return text + render_suites(entry)
 
 
 def _options(entry: PlatformEntry) -> str:
-    head = "\n    options: rpent-box run --platform-option KEY=VALUE\n"
-    rows = [f"      {key}: {text}\n" for key, text in entry.options.items()]
-    return "".join([head, *rows]) if rows else ""
-
-
-def _suites(entry: PlatformEntry) -> str:
-    rows = [
-        (
-            suite.name + (" (default)" if suite.name == entry.default_suite else ""),
-            str(suite.tasks),
-            str(suite.init_states) if suite.init_states else "any seed",
-            str(suite.max_steps),
-            f"not here: {suite.unavailable}" if suite.unavailable else "",
-        )
-        for suite in entry.suites
+    head = "\n    options of rpent-box run, also as --platform-option KEY=VALUE:\n"
+    rows = [f"{_flag(entry, key)}: {text}" for key, text in entry.options.items()]
+    rows += [
+        f"{variable} stands in for {_flag(entry, key)}"
+        for variable, key in entry.env_fallbacks.items()
     ]
-    header = ("suite", "tasks", "init states", "max steps", "")
-    return render_table(header, rows, indent="    ")
+    first, rest = " " * 6, " " * 8
+    lines = [
+        textwrap.fill(
+            row, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        )
+        for row in rows
+    ]
+    return head + "\n".join(lines) + "\n" if rows else ""
 
 
-def _suite_with_tasks(suite: SuiteEntry) -> str:
-    if suite.unavailable:
-        return f"\n    {suite.name}: not here: {suite.unavailable}\n"
-    states = f"{suite.init_states} initial states each, " if suite.init_states else ""
-    head = f"\n    {suite.name}: {suite.tasks} tasks, {states}{suite.max_steps} steps at most\n"
-    return head + "".join(
-        f"    {number:4d}  {name}\n" for number, name in enumerate(suite.task_names)
-    )
+def _cameras(roles: Sequence[str]) -> str:
+    """Return the cameras; what each showed some steps ago is not named once more."""
+    past = [match for match in map(PAST.fullmatch, roles) if match]
+    now = [role for role in roles if not PAST.fullmatch(role)]
+    steps = list(dict.fromkeys(match["steps"] for match in past))
+    if not past or len(past) != len(now) * len(steps):
+        return ", ".join(roles)
+    ago = " and ".join(part for part in (", ".join(steps[:-1]), steps[-1]) if part)
+    return f"{', '.join(now)}, each also {ago} steps ago"
+
+
+def _flag(entry: PlatformEntry, key: str) -> str:
+    return f"--{entry.name}-{key.replace('_', '-')}"
 
 
 _IMAGES = {

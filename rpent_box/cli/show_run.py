@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rpent_box.cli.tables import percent, render_table, seconds
 from rpent_box.evaluate.summary import RunSummary, episode_table
+from rpent_box.evaluate.watchdog import in_words
 
 LABEL = 11
 
 
 def render_summary(summary: RunSummary) -> str:
     """Return the screen that ends `rpent-box run`."""
-    parts = [_heading(summary), _outcome(summary), _times(summary), _files(summary)]
+    parts = [_heading(summary), _outcome(summary), _remarks(summary), _restarts(summary)]
+    parts += [_times(summary), _files(summary)]
     return "\n".join(part for part in parts if part)
 
 
@@ -43,6 +47,26 @@ def _outcome(summary: RunSummary) -> str:
     text = table + "\n" + _line("success", rate)
     if summary.mean_success_steps is not None:
         text += _line("steps", f"{summary.mean_success_steps:.1f} on average when solved")
+    return text
+
+
+def _remarks(summary: RunSummary) -> str:
+    counts = sum((Counter(row.remarks) for row in summary.episodes), Counter[str]())
+    total = sum(row.steps for row in summary.episodes)
+    return "".join(
+        _line("note", f"{remark}: in {steps} of {total} steps")
+        for remark, steps in counts.most_common()
+    )
+
+
+def _restarts(summary: RunSummary) -> str:
+    text = ""
+    for row in summary.episodes:
+        if row.restarts:
+            times = "once" if len(row.restarts) == 1 else f"{len(row.restarts)} times"
+            text += _line("again", f"episode {row.episode} was begun again {times}:")
+        for one in row.restarts:
+            text += _line("", f"the simulator {in_words(one)}: {one.log}")
     return text
 
 

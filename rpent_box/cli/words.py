@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ import typer
 from msgspec import Struct
 
 from rpent_box.errors import BadOption
-from rpent_box.options import parse_options, path_fields, to_arguments
+from rpent_box.options import parse_options, path_fields, switches, to_arguments
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.worker.backend import BackendSpec
 
@@ -39,21 +40,58 @@ def backend_arguments(
         mine.append("--predict-future")
     for word in mine:
         _refuse_unknown(spec, word, known)
-    mine += _from_environment(spec, mine, environ)
+    mine += _from_environment_of(spec, mine, environ)
     return tuple(_checked(spec.options, mine, program=f"rpent-box serve {spec.name}"))
 
 
-def platform_arguments(plugin: PlatformPlugin, pairs: Sequence[str]) -> tuple[str, ...]:
-    """Return the words for the simulator's own options. Raises `BadOption`."""
-    words = [_pair_to_word(pair) for pair in pairs]
-    known = option_names(plugin.options)
-    for word in words:
-        if word.split("=")[0].replace("--no-", "--", 1) not in known:
-            raise BadOption(
-                f"the platform {plugin.name} has no option {word.split('=')[0].lstrip('-')}",
-                hint=f"See: rpent-box list --platform {plugin.name}",
-            )
-    return tuple(_checked(plugin.options, words, program=f"the platform {plugin.name}"))
+def split_platform_words(
+    plugin: PlatformPlugin, words: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the words that belong to the platform, as it reads them, and all others.
+
+    `--toy-speed 2` is the option `speed` of a platform toy. Raises `BadOption` for an option that
+    carries the platform's name and is none of its own.
+    """
+    mine, others = [], []
+    left = iter(words)
+    for word in left:
+        flag = _flag_of_platform(plugin, word)
+        if flag is None:
+            others.append(word)
+            continue
+        _refuse_unknown_to_platform(plugin, flag, _spelled(plugin))
+        mine.append(flag)
+        if "=" not in flag and _takes_a_value(plugin, flag):
+            mine += islice(left, 1)
+    return mine, others
+
+
+def platform_arguments(
+    plugin: PlatformPlugin,
+    pairs: Sequence[str],
+    *,
+    words: Sequence[str] = (),
+    environ: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Return the words for the simulator's own options, checked against `plugin.options`.
+
+    `pairs` are `key=value`, `words` are of `split_platform_words`. What is not given is filled from
+    the variables in `environ` that the platform declares. Raises `BadOption`.
+    """
+    mine = [*words]
+    keys = {flag: flag.removeprefix("--").replace("-", "_") for flag in _own(plugin)}
+    for word in map(_pair_to_word, pairs):
+        _refuse_unknown_to_platform(plugin, word, keys)
+        mine.append(word)
+    mine += _from_environment(
+        plugin.options, plugin.env_fallbacks, mine, environ, prefix=f"{plugin.name}-"
+    )
+    return tuple(_checked(plugin.options, mine, program=f"the platform {plugin.name}"))
+
+
+def platform_flags(plugin: PlatformPlugin) -> list[str]:
+    """Return how our own command line spells the platform's options, e.g. `--toy-speed`."""
+    return list(_spelled(plugin).values())
 
 
 def options_of(context: typer.Context) -> list[str]:
@@ -73,28 +111,83 @@ def _checked(options: type[Struct], words: list[str], *, program: str) -> list[s
     return [word for word in given if word not in defaults]
 
 
-def _from_environment(
+def _from_environment_of(
     spec: BackendSpec, words: Sequence[str], environ: Mapping[str, str]
 ) -> list[str]:
-    """Return words for the options that a declared variable stands in for."""
     flags = {word.split("=")[0] for word in words}
     if spec.borrows and "--" + spec.borrows.replace("_", "-") in flags:
         # The service was started with files of its own.
         return []
-    own = set(option_names(spec.options))
+    return _from_environment(spec.options, spec.env_fallbacks, words, environ)
+
+
+def _from_environment(
+    options: type[Struct],
+    fallbacks: Mapping[str, str],
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    prefix: str = "",
+) -> list[str]:
+    """Return words for the options that a declared variable stands in for.
+
+    `prefix` is what people write before an option's name, for the error.
+    """
+    flags = {word.split("=")[0] for word in words}
+    own = set(option_names(options))
     found = []
-    for variable, field in spec.env_fallbacks.items():
+    for variable, field in fallbacks.items():
         flag = "--" + field.replace("_", "-")
         value = environ.get(variable)
         if flag not in own or flag in flags or not value:
             continue
-        if field in path_fields(spec.options) and not Path(value).expanduser().exists():
+        if field in path_fields(options) and not Path(value).expanduser().exists():
+            spelled = f"--{prefix}{flag.removeprefix('--')}"
             raise BadOption(
-                f"{variable}, which stands in for {flag}, names {value}, and nothing is there",
-                hint=f"Unset or correct it, or give {flag} PATH.",
+                f"{variable}, which stands in for {spelled}, names {value}, and nothing is there",
+                hint=f"Unset or correct it, or give {spelled} PATH.",
             )
         found.append(f"{flag}={value}")
     return found
+
+
+def _own(plugin: PlatformPlugin) -> list[str]:
+    return option_names(plugin.options)
+
+
+def _spelled(plugin: PlatformPlugin) -> dict[str, str]:
+    """Return each option of the platform → how our command line spells it."""
+    return {flag: f"--{plugin.name}-{flag.removeprefix('--')}" for flag in _own(plugin)}
+
+
+def _flag_of_platform(plugin: PlatformPlugin, word: str) -> str | None:
+    """Return `word` without the platform's name; None where it carries none."""
+    for name in (plugin.name, *plugin.aliases):
+        for no in ("", "no-"):
+            prefix = f"--{no}{name}-"
+            if word.startswith(prefix):
+                return f"--{no}{word.removeprefix(prefix)}"
+    return None
+
+
+def _takes_a_value(plugin: PlatformPlugin, flag: str) -> bool:
+    field = flag.removeprefix("--").replace("-", "_")
+    return field.removeprefix("no_") not in switches(plugin.options)
+
+
+def _refuse_unknown_to_platform(
+    plugin: PlatformPlugin, word: str, spelled: Mapping[str, str]
+) -> None:
+    """Raise `BadOption` with a suggestion; `spelled` is how each option was to be written."""
+    flag = word.split("=")[0]
+    if flag in spelled or flag.replace("--no-", "--", 1) in spelled:
+        return
+    close = difflib.get_close_matches(flag, list(spelled), n=1, cutoff=0.6)
+    meant = f"Did you mean {spelled[close[0]]}? " if close else ""
+    raise BadOption(
+        f"the platform {plugin.name} has no option {flag.removeprefix('--')}",
+        hint=f"{meant}See: rpent-box list --platform {plugin.name}",
+    )
 
 
 def _without_prefix(spec: BackendSpec, word: str) -> str:
@@ -130,6 +223,8 @@ def _refuse_unknown(spec: BackendSpec, word: str, known: Sequence[str]) -> None:
     own = option_names(spec.options)
     if not flag.startswith("--") or flag in own or flag.replace("--no-", "--", 1) in own:
         return
-    close = difflib.get_close_matches(flag, [*known, *own], n=1, cutoff=0.75)
+    # Of a platform's option the name of the platform is easily forgotten.
+    close = [name for name in known if name.endswith(flag.removeprefix("-"))]
+    close = close or difflib.get_close_matches(flag, [*known, *own], n=1, cutoff=0.75)
     hint = f"Did you mean {close[0]}?" if close else f"See: rpent-box serve {spec.name} --help"
     raise BadOption(f"there is no option {flag}, neither here nor of {spec.name}", hint=hint)

@@ -10,6 +10,9 @@ from rpent_box.contracts.meta import ModelMeta, PlatformMeta
 
 Video: TypeAlias = Literal["all", "failures", "none"]
 
+MODEL_PHASES = frozenset({"resetting the model", "predicting"})
+"""Phases of an episode in which the simulator waits for its worker, with a deadline of its own."""
+
 
 class SimHello(Message, tag="sim.hello", frozen=True, kw_only=True):
     """The first message from the host."""
@@ -62,16 +65,40 @@ class PlayEpisode(Message, tag="sim.play", frozen=True, kw_only=True):
     video: Video = "none"
     output_dir: str
     """Existing folder, as the simulator sees it: `actions.npy`, `futures.npz`, `episode.mp4`."""
+    stall_timeout_s: float | None = None
+    """How long the host waits for a sign of progress. Shortly before, the simulator writes into its
+    log where its threads stand. None: it never does."""
 
 
 class Progress(Message, tag="sim.progress", frozen=True, kw_only=True):
-    """Sent after each chunk and at each new phase; also the answer to a hello before `SimReady`."""
+    """Sent at each new phase, so twice per chunk; also the answer to a hello before `SimReady`.
+
+    From the main thread alone: whatever else of the simulator still answers proves nothing.
+    """
 
     phase: str
-    """`starting`, `importing the simulator`; then `resetting`, `acting`, `writing video`."""
+    """`starting`, `importing the simulator`; then `resetting`, `resetting the model`, `predicting`
+    and `acting` in turn, `writing video`."""
     steps: int = 0
     max_steps: int = 0
     success: bool = False
+
+
+class Restart(Message, frozen=True, kw_only=True):
+    """How one attempt at an episode ended, after which another simulator began it again."""
+
+    why: Literal["hung", "died"]
+    reason: str
+    """In words, e.g. `no sign of progress for 600 s`, `killed by SIGSEGV`."""
+    phase: str
+    """Where it stood, as `Progress.phase`."""
+    step: int
+    silent_s: float
+    """Since its last sign of progress."""
+    at: str
+    """UTC, ISO 8601."""
+    log: str
+    """File name within the run's folder: what that simulator said."""
 
 
 class EpisodePlayed(Message, tag="sim.played", frozen=True, kw_only=True):
@@ -107,6 +134,11 @@ class EpisodePlayed(Message, tag="sim.played", frozen=True, kw_only=True):
     video_s: float = 0.0
     video_error: str = ""
     """Why a video that was asked for is not there; the episode counts all the same."""
+    remarks: dict[str, int] = {}
+    """What the platform says of its steps that is no error, e.g. a target that was out of reach,
+    and of how many of them."""
+    restarts: tuple[Restart, ...] = ()
+    """Added by the host: the attempts before this one. All else is of this one alone."""
 
 
 class CloseSimulator(Message, tag="sim.shutdown", frozen=True, kw_only=True):

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from rpent_box.errors import BadOption, UsageError
 from rpent_box.evaluate.config import THREADS, LauncherName, RunConfig
+from rpent_box.launch.simulator import whole_options
 from rpent_box.launch.worker import check_files
 from rpent_box.options import parse_options
 from rpent_box.plugins import find_backend, find_platform, fitting_backends
 from rpent_box.sim.manifest import Plan
-from rpent_box.sim.planning import check_episodes, check_seed, check_task, find_suite, step_limit
-from rpent_box.sim.platform import PlatformPlugin
+from rpent_box.sim.planning import check_episodes, check_seed, find_suite, find_task, step_limit
+from rpent_box.sim.platform import PlatformPlugin, Scene, Suite
 from rpent_box.transport.paths import check_endpoint
 from rpent_box.worker.backend import BackendSpec
 from rpent_box.worker.needs import Needs, needs_of
@@ -24,6 +26,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     """A run that makes sense."""
 
     plugin: PlatformPlugin
+    suite: Suite
     spec: BackendSpec | None
     """None: a borrowed worker whose backend was not named."""
     needs: Needs | None
@@ -35,29 +38,41 @@ class Checked(Struct, frozen=True, kw_only=True):
 
 
 def check(config: RunConfig) -> Checked:
-    """Return what `config` asks for, by name. Raises `UsageError` and its kinds."""
+    """Return what `config` asks for, by name.
+
+    Raises `UsageError` and its kinds, and `AssetsMissing` where the platform lacks what it draws.
+    """
     plugin = find_platform(config.platform)
     suite = find_suite(plugin, config.suite)
-    task_name = check_task(suite, config.task)
-    check_episodes(suite, first_init_state=config.first_init_state, episodes=config.episodes)
+    task = find_task(suite, config.task)
+    first = check_episodes(
+        suite, first_init_state=config.first_init_state, episodes=config.episodes
+    )
     _check_numbers(config)
-    parse_options(plugin.options, config.platform_arguments, program=f"--platform {plugin.name}")
     fitting = fitting_backends({control.action_space for control in plugin.meta.controls})
     spec, needs = _check_worker(config, plugin, fitting)
+    launcher = _check_launcher(config)
+    # Last: assets that are missing are no wrong usage, and take long to fetch.
+    scenes = [
+        Scene(suite=suite.name, task=task, init_state=first + episode, seed=config.seed)
+        for episode in range(config.episodes)
+    ]
+    platform_words = _check_platform_options(plugin, config.platform_arguments, scenes)
     video = config.video or ("all" if config.episodes == 1 else "none")
     return Checked(
         plugin=plugin,
+        suite=suite,
         spec=spec,
         needs=needs,
         plan=Plan(
             platform=plugin.name,
             suite=suite.name,
-            task=config.task,
-            task_name=task_name,
+            task=task,
+            task_name=suite.tasks[task],
             episodes=config.episodes,
-            first_init_state=config.first_init_state,
+            first_init_state=first,
             seed=check_seed(config.seed),
-            max_steps=step_limit(suite, config.max_steps),
+            max_steps=step_limit(suite, task, config.max_steps),
             execute_steps=config.execute_steps,
             video=video,
             backend=spec.name if spec is not None else None,
@@ -66,12 +81,28 @@ def check(config: RunConfig) -> Checked:
             threads=(config.threads or THREADS) if needs is not None else None,
             endpoint=config.endpoint,
             backend_arguments=config.backend_arguments,
-            platform_arguments=config.platform_arguments,
+            platform_arguments=platform_words,
             prediction_timeout_s=config.prediction_timeout_s,
         ),
-        launcher=_check_launcher(config),
+        launcher=launcher,
         fitting=fitting,
     )
+
+
+def _check_platform_options(
+    plugin: PlatformPlugin, given: Sequence[str], scenes: Sequence[Scene]
+) -> tuple[str, ...]:
+    """Return the words of the platform's own options, every path in them absolute.
+
+    Raises `BadOption`, and what the platform itself raises for `scenes`: `AssetsMissing`.
+    """
+    words, _ = whole_options(plugin, given)
+    options = parse_options(plugin.options, words, program=f"--platform {plugin.name}")
+    if plugin.require is not None:
+        plugin.require(options)
+    if plugin.require_scenes is not None:
+        plugin.require_scenes(options, scenes)
+    return tuple(words)
 
 
 def _check_worker(

@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from rpent_box.contracts.control_messages import EpisodePlayed, Progress, Video
+from rpent_box.contracts.control_messages import EpisodePlayed, Progress, Restart, Video
 from rpent_box.worker.backend import Device
 
 LauncherName: TypeAlias = Literal["auto", "docker", "process"]
@@ -24,12 +24,15 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     platform: str
     suite: str | None = None
     """None: the platform's default suite."""
-    task: int = 0
+    task: int | str = 0
+    """Its index within the suite, or its name."""
     episodes: int = 1
-    first_init_state: int = 0
-    """Episode `i` starts from init state `first_init_state + i`; each is played once."""
+    first_init_state: int | None = None
+    """Episode `i` starts from init state `first_init_state + i`; each is played once. None: the
+    suite's first."""
     seed: int = 7
-    """Seeds the simulator before every reset, and the model's noise."""
+    """Seeds the simulator before every reset, and the model's noise; only the noise where init
+    states are the simulator's own scene seeds."""
     checkpoint: str | None = None
     endpoint: str | None = None
     """A worker that runs already; it is borrowed, never stopped."""
@@ -49,7 +52,7 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     execute_steps: int | None = None
     """Rows of each chunk to execute; None: all that the model returns."""
     max_steps: int | None = None
-    """None: the suite's own limit."""
+    """None: the task's own limit, else the suite's."""
     video: Video | None = None
     """None: `all` for a single episode, else `none`."""
     output_dir: str = "runs"
@@ -62,9 +65,12 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     start_timeout_s: float = 600.0
     """For the worker and the simulator to be ready."""
     episode_timeout_s: float = 3600.0
-    """For one episode."""
+    """For one attempt at an episode. One that goes on and is not through by then ends the run."""
     stall_timeout_s: float = 600.0
-    """Between two signs of progress within an episode, beyond the prediction timeout."""
+    """Without a sign of progress for so long, a simulator counts as hung and is replaced; while it
+    waits for the model, the prediction timeout comes on top. Nothing is said within a reset or a
+    chunk, so it must be longer than the longest of them: a first reset compiles shaders and reads
+    meshes for a minute or two on a busy machine, and fifty steps drawn in software take as long."""
     build: bool = False
     """Build images or environments that are missing instead of naming the command."""
     build_environ: dict[str, str] | None = None
@@ -94,6 +100,9 @@ class RunWatcher(Protocol):
     def on_progress(self, episode: int, progress: Progress) -> None:
         """Episode `episode` of the run moved on."""
 
+    def on_restart(self, episode: int, restart: Restart) -> None:
+        """The simulator hung or died in episode `episode`; another one will begin it again."""
+
     def on_episode(self, played: EpisodePlayed) -> None:
         """An episode ended; its row is on the disk."""
 
@@ -108,6 +117,9 @@ class SilentWatcher:
         """Ignore it."""
 
     def on_progress(self, episode: int, progress: Progress) -> None:
+        """Ignore it."""
+
+    def on_restart(self, episode: int, restart: Restart) -> None:
         """Ignore it."""
 
     def on_episode(self, played: EpisodePlayed) -> None:

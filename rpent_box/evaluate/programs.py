@@ -14,7 +14,7 @@ from rpent_box.evaluate.resources import Resources, build_images_of, find_resour
 from rpent_box.launch.box import Box
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Program
-from rpent_box.launch.recipe import Target
+from rpent_box.launch.recipe import Target, platform_target
 from rpent_box.launch.simulator import simulator_program
 from rpent_box.launch.worker import worker_program
 
@@ -71,7 +71,7 @@ class Recipes(Struct, frozen=True, kw_only=True):
 
 def gather(config: RunConfig, checked: Checked, launcher: Launcher, watcher: RunWatcher) -> Recipes:
     """Find, or build when asked to, what both programs need. Raises as `find_resources` does."""
-    platform, owned = Target("platform", checked.plugin.name), _owned_worker(checked)
+    platform, owned = platform_target(checked.plugin), _owned_worker(checked)
     if config.build:
         wanted = [platform] if owned is None else [platform, owned]
         build_images_of(wanted, launcher, config, partial(watcher.on_phase, "images"))

@@ -14,6 +14,8 @@ from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control_messages import (
     ConnectWorker,
     PlayEpisode,
+    Restart,
+    SimReady,
     WorkerConnected,
 )
 from rpent_box.errors import RpentBoxError
@@ -21,24 +23,23 @@ from rpent_box.evaluate.checking import Checked, check
 from rpent_box.evaluate.config import RunConfig, RunWatcher, SilentWatcher
 from rpent_box.evaluate.programs import Recipes, gather
 from rpent_box.evaluate.resources import image_ids
+from rpent_box.evaluate.seat import Patience, SimulatorSeat
 from rpent_box.evaluate.starting import Programs, wait_both
 from rpent_box.evaluate.summary import RunSummary, figures, video_paths
+from rpent_box.evaluate.watchdog import play_again_if_lost
 from rpent_box.launch.box import Box
-from rpent_box.launch.checkpoints import checkpoint_of_run, require_suite, require_usable
+from rpent_box.launch.checkpoints import checkpoint_of_run, require_usable
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.place import WorkerPlace
-from rpent_box.launch.program import Launcher
+from rpent_box.launch.program import Launcher, Program
 from rpent_box.launch.simulator import simulator_output_dir
 from rpent_box.launch.worker import require_gpu
-from rpent_box.sim.client import SimClient
 from rpent_box.sim.manifest import SimulatorFacts, WorkerFacts
+from rpent_box.sim.planning import require_suite
 from rpent_box.sim.record import RunRecord, Started
 from rpent_box.sim.results import episode_folder_name
 
 __all__ = ["RunConfig", "RunSummary", "RunWatcher", "SilentWatcher", "run_episodes"]
-
-CONNECT_S = 60.0
-"""For the simulator to connect to a worker that is ready."""
 
 
 def run_episodes(config: RunConfig, watcher: RunWatcher) -> RunSummary:
@@ -81,13 +82,14 @@ class _Run(Struct, frozen=True):
         """Start, connect, play everything, stop."""
         with Box.create(self.config.runtime_dir) as box:
             place = self._place(box)
-            programs = self._start(box, place)
-            with SimClient(box.paths.sim_endpoint(0), watch=programs.watch) as simulator:
-                self._wait_ready(programs, place, simulator)
-                connected = self._connect(programs, place, simulator)
+            simulator = self.recipes.simulator_program(box, self.record.run_dir, place)
+            programs = self._start(box, simulator)
+            with self._seat(programs, simulator, place, box.paths.sim_endpoint(0)) as seat:
+                ready = self._wait_ready(programs, place, seat)
+                connected = self._connect(ready, seat)
                 start_s = time.monotonic() - self.began
-                self._play_all(programs, simulator, connected)
-                simulator.shut_down()
+                self._play_all(seat)
+                seat.client.shut_down()
         self.record.complete()
         return self._summary(connected, why, start_s)
 
@@ -96,21 +98,37 @@ class _Run(Struct, frozen=True):
             return box.worker_place
         return Box.join(self.config.endpoint)
 
-    def _start(self, box: Box, place: WorkerPlace) -> Programs:
-        run_dir = self.record.run_dir
-        worker = self.recipes.worker_program(box, run_dir)
-        simulator = self.recipes.simulator_program(box, run_dir, place)
+    def _start(self, box: Box, simulator: Program) -> Programs:
+        worker = self.recipes.worker_program(box, self.record.run_dir)
         programs = Programs(self.launcher, box)
         programs.start(worker, simulator)
         started = [simulator] if worker is None else [worker, simulator]
         self.record.note(images=image_ids(self.launcher, started))
         return programs
 
-    def _wait_ready(self, programs: Programs, place: WorkerPlace, simulator: SimClient) -> None:
+    def _seat(
+        self, programs: Programs, simulator: Program, place: WorkerPlace, endpoint: str
+    ) -> SimulatorSeat:
+        wanted = ConnectWorker(
+            endpoint=place.endpoint_for(self.launcher.view),
+            box=place.box,
+            fitting=self.checked.fitting,
+            prediction_timeout_s=self.config.prediction_timeout_s,
+        )
+        patience = Patience(
+            start_s=self.config.start_timeout_s,
+            episode_s=self.config.episode_timeout_s,
+            stall_s=self.config.stall_timeout_s,
+        )
+        return SimulatorSeat(
+            programs, simulator, endpoint=endpoint, connect=wanted, patience=patience
+        )
+
+    def _wait_ready(self, programs: Programs, place: WorkerPlace, seat: SimulatorSeat) -> SimReady:
         ready = wait_both(
             programs,
             place,
-            simulator,
+            seat.client,
             checked=self.checked,
             config=self.config,
             watcher=self.watcher,
@@ -120,18 +138,10 @@ class _Run(Struct, frozen=True):
                 meta=ready.platform, versions=ready.versions, renderer=ready.renderer
             )
         )
+        return ready
 
-    def _connect(
-        self, programs: Programs, place: WorkerPlace, simulator: SimClient
-    ) -> WorkerConnected:
-        wanted = ConnectWorker(
-            endpoint=place.endpoint_for(self.launcher.view),
-            box=place.box,
-            fitting=self.checked.fitting,
-            prediction_timeout_s=self.config.prediction_timeout_s,
-        )
-        with programs.explaining():
-            connected = simulator.connect_worker(wanted, timeout_s=CONNECT_S)
+    def _connect(self, ready: SimReady, seat: SimulatorSeat) -> WorkerConnected:
+        connected = seat.connect(ready)
         self.record.note(
             worker=WorkerFacts(meta=connected.meta, rpent_box=connected.worker_version)
         )
@@ -144,23 +154,22 @@ class _Run(Struct, frozen=True):
         if self.config.endpoint is None or files is None:
             return
         self.record.note(checkpoint=files)
-        require_suite(files, self.checked.plan.suite)
+        require_suite(files, self.checked.suite)
 
-    def _play_all(
-        self, programs: Programs, simulator: SimClient, connected: WorkerConnected
-    ) -> None:
-        prediction_s = connected.meta.allowed_s(self.config.prediction_timeout_s)
-        stall_timeout_s = self.config.stall_timeout_s + prediction_s
+    def _play_all(self, seat: SimulatorSeat) -> None:
         for episode in range(self.config.episodes):
-            with programs.explaining():
-                played = simulator.play(
-                    self._episode(episode),
-                    partial(self.watcher.on_progress, episode),
-                    timeout_s=self.config.episode_timeout_s,
-                    stall_timeout_s=stall_timeout_s,
-                )
+            played = play_again_if_lost(
+                seat,
+                self._episode(episode),
+                on_progress=partial(self.watcher.on_progress, episode),
+                on_restart=self._note_restart,
+            )
             self.record.add(played)
             self.watcher.on_episode(played)
+
+    def _note_restart(self, episode: int, restart: Restart) -> None:
+        self.record.count_restart(episode)
+        self.watcher.on_restart(episode, restart)
 
     def _episode(self, episode: int) -> PlayEpisode:
         self.record.episode_folder(episode)
@@ -199,9 +208,12 @@ def _check_worker(config: RunConfig, checked: Checked, launcher: Launcher) -> No
     if checked.spec is None or checked.needs is None:
         return
     require_gpu(checked.spec, checked.needs, launcher)
-    plan = checked.plan
     require_usable(
-        checked.spec, config.backend_arguments, config.checkpoint, plan.platform, plan.suite
+        checked.spec,
+        config.backend_arguments,
+        config.checkpoint,
+        checked.plan.platform,
+        checked.suite,
     )
 
 
@@ -214,7 +226,7 @@ def _inspect(config: RunConfig, checked: Checked, watcher: RunWatcher) -> Checkp
         config.backend_arguments,
         config.checkpoint,
         checked.plan.platform,
-        checked.plan.suite,
+        checked.suite,
         say=partial(watcher.on_phase, "checkpoint"),
         cache=None if config.cache_dir is None else Path(config.cache_dir),
     )

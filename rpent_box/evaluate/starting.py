@@ -14,11 +14,15 @@ from rpent_box.evaluate.config import RunConfig, RunWatcher
 from rpent_box.launch.box import Box
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Program, Running, require_alive
+from rpent_box.launch.segments import remove_dead_segments
 from rpent_box.launch.worker import wait_ready
 from rpent_box.sim.client import LAST_WORDS_S, SimClient, await_death
+from rpent_box.sim.guard import remove_socket
 
 UNTOLD = "starting"
 """A simulator's phase before it has said anything."""
+HUNG_GRACE_S = 2.0
+"""For a hung simulator to hang up by itself: one that only waits in Python can, no other will."""
 
 
 class Programs:
@@ -41,8 +45,32 @@ class Programs:
             self.worker = self._launcher.start(worker, self._box)
         self.simulator = self._launcher.start(simulator, self._box)
 
+    def replace_simulator(self, program: Program, endpoint: str) -> None:
+        """End the simulator in whatever state it is, remove what it leaves, start `program`.
+
+        `endpoint` is where both listen. The worker notices by itself that a client has gone. Raises
+        `LaunchError` when something of the old one is still there, and what `Launcher.start` does.
+        """
+        if self.simulator is not None:
+            self.simulator.stop(grace_s=HUNG_GRACE_S)
+        # A killed program removes nothing: its frames in the worker's room, and its own socket.
+        remove_dead_segments()
+        remove_socket(endpoint)
+        self.simulator = self._launcher.start(program, self._box)
+
+    def how_simulator_ended(self) -> str | None:
+        """Say in words how the simulator ended by itself, e.g. `killed by SIGSEGV`.
+
+        None while it runs, and when the worker has ended too: then that is what there is to tell.
+        """
+        if self.worker is not None and self.worker.exit_status() is not None:
+            return None
+        status = None if self.simulator is None else self.simulator.exit_status()
+        return None if status is None else status.reason
+
     def watch(self) -> None:
-        """Raise `ProgramDied` for a program that has ended, with its last log lines."""
+        """Raise `ProgramDied` for a program that has ended, the worker first, with its last log
+        lines."""
         require_alive(*(one for one in (self.worker, self.simulator) if one is not None))
 
     @contextmanager

@@ -51,13 +51,15 @@ def build_images(
     say: Callable[[str], None],
     environ: Mapping[str, str],
     base: str | None = None,
+    golden: bool = True,
 ) -> list[str]:
     """Build the images of `wanted`, a few side by side, and return their names.
 
     `environ` is the caller's environment: the engine, proxies and package indexes are read from
-    it. `base` overrides the base of each. Layers that have not changed are reused. Raises
-    `LaunchError` with the log's last lines, or, once the others are built, for those whose base
-    cannot be had.
+    it. `base` overrides the base of each. Without `golden` simulators are not compared with what
+    is recorded of them, and a label of their images says so. Layers that have not changed are
+    reused. Raises `LaunchError` with the log's last lines, or, once the others are built, for those
+    whose base cannot be had.
     """
     recipes = [find_recipe(kind, name, variant) for kind, name, variant in wanted]
     if not recipes:
@@ -66,7 +68,10 @@ def build_images(
     lend_wheels(recipes, environ)
     bases, refused = _choose_bases(recipes, builder, base, environ, say)
     with _lent(environ, recipes[0].checkout) as secrets:
-        commands = [_command(recipe, builder, chosen, secrets) for recipe, chosen in bases.items()]
+        commands = [
+            _command(recipe, builder, chosen, secrets, golden=golden)
+            for recipe, chosen in bases.items()
+        ]
         for first in range(0, len(commands), SIDE_BY_SIDE):
             few = commands[first : first + SIDE_BY_SIDE]
             run_all(few, timeout_s=BUILD_TIMEOUT_S, say=say)
@@ -141,12 +146,15 @@ def find_builder(environ: Mapping[str, str]) -> Builder:
     )
 
 
-def _command(recipe: Recipe, builder: Builder, base: str, secrets: Mapping[str, Path]) -> Command:
+def _command(
+    recipe: Recipe, builder: Builder, base: str, secrets: Mapping[str, Path], *, golden: bool
+) -> Command:
     image = image_name(recipe.kind, recipe.name, recipe.variant)
     arguments = {
         "BASE": base,
         "VARIANT": recipe.variant,
         "PLATFORM": recipe.name if recipe.kind == "platform" else "",
+        "GOLDEN": "" if golden or recipe.kind != "platform" else "skipped",
         "VERSION": __version__,
         "REVISION": revision(recipe.checkout),
         "INPUTS": recipe.inputs(),

@@ -27,6 +27,8 @@ from rpent_box.contracts.checkpoint import (
 from rpent_box.errors import BadCheckpoint
 from rpent_box.launch.hashes import FileHashes
 from rpent_box.options import parse_options
+from rpent_box.sim.planning import require_suite, require_tied
+from rpent_box.sim.platform import Suite
 from rpent_box.sim.results import write_atomically
 from rpent_box.worker.backend import BackendSpec
 
@@ -93,7 +95,7 @@ def require_usable(
     arguments: Sequence[str],
     checkpoint: str | None,
     platform: str,
-    suite: str | None,
+    suite: Suite | None,
 ) -> None:
     """Raise `BadCheckpoint` for what `checkpoint_of_run` would refuse without hashing a file.
 
@@ -107,7 +109,7 @@ def require_usable(
     written = _tie(spec, checkpoint)
     if suite is not None:
         tied = written.suites if written is not None else ()
-        _require_suite(_title(spec, root), tied or found.suites, suite)
+        require_tied(_title(spec, root), tied or found.suites, suite)
 
 
 def _options_of_loader(
@@ -125,7 +127,7 @@ def checkpoint_of_run(
     arguments: Sequence[str],
     checkpoint: str | None,
     platform: str,
-    suite: str | None,
+    suite: Suite | None,
     *,
     say: Say,
     cache: Path | None = None,
@@ -256,20 +258,6 @@ def _require_text(text: str) -> None:
             f"{text!a} is no UTF-8 text, and no result could hold it",
             hint="Rename the file, or mend the one that says so.",
         ) from error
-
-
-def require_suite(manifest: CheckpointManifest, suite: str) -> None:
-    """Raise `BadCheckpoint` when `manifest` is tied to suites, and `suite` is none of them."""
-    _require_suite(manifest.checkpoint, manifest.suites, suite)
-
-
-def _require_suite(checkpoint: str, suites: Sequence[str], suite: str) -> None:
-    if suites and suite not in suites:
-        raise BadCheckpoint(
-            f"the checkpoint {checkpoint} was trained on {', '.join(suites)}; "
-            f"you asked for {suite}",
-            hint=f"Play {suites[0]}: --suite {suites[0]}, or give the checkpoint of {suite}.",
-        )
 
 
 def _suites(found: Inspection, given: Sequence[str]) -> tuple[str, ...]:

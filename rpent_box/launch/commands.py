@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -19,10 +20,15 @@ from rpent_box.launch.logs import last_lines, open_log
 POLL_S = 0.1
 SAY_EVERY_S = 2.0
 STOP_S = 5.0
-ERROR_LINES = 12
+ERROR_LINES = 16
 NEWS_LINES = 5
 _NOISE = "sha256:"
 """BuildKit logs a digest after each step's name."""
+_FRAME = re.compile(
+    r"-+$|\s*> \[|executor failed running|#\d+ ERROR: |(ERROR: )?failed to solve"
+    r"|\S*Dockerfile\S*:\d+$|\s*\d+ \| "
+)
+"""How it ends a log: the failing step and its place again, after what that step said."""
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -94,7 +100,8 @@ class _Started:
 
     def failed(self, how: str) -> LaunchError:
         lines = last_lines(str(self.command.log), ERROR_LINES)
-        end = "\n".join(f"  {line}" for line in lines.splitlines()[-4:])
+        telling = [line for line in lines.splitlines() if line and not _FRAME.match(line)]
+        end = "\n".join(f"  {line}" for line in telling[-4:])
         return LaunchError(
             f"{self.command.what} failed: {how}. It last said:\n{end}",
             hint=f"Its whole log: {self.command.log}",

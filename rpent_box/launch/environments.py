@@ -118,7 +118,9 @@ def build_environment(
     log = path.with_suffix(".log")
     path.parent.mkdir(parents=True, exist_ok=True)
     with _only_builder(path, say):
-        install_system_packages(recipe.packages, log=log, environ=environ, say=say)
+        install_system_packages(
+            recipe.packages, script=recipe.install_packages, log=log, environ=environ, say=say
+        )
         if not _is_ready(path, recipe):
             _build(recipe, path, log, say, environ)
     return interpreter(path)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 import rpent_box
 from rpent_box.errors import LaunchError
+from rpent_box.sim.platform import PlatformPlugin
 
 Kind: TypeAlias = Literal["backend", "platform", "service"]
 """`service`: what a backend speaks to, in an image of its own, e.g. an inference server."""
@@ -21,6 +22,8 @@ Variant: TypeAlias = Literal["", "cpu"]
 _SHARED = ("pyproject.toml", "images/base/tools.lock", "images/base/with-host.sh")
 _SKIPPED = {"__pycache__", "tests"}
 _GET_SOURCE = "images/base/get_source.py"
+_INSTALL_PACKAGES = "images/base/install_packages.py"
+_OF_SIMULATORS = (_INSTALL_PACKAGES, "images/base/golden.sh", "images/base/start.sh")
 
 
 class Target(NamedTuple):
@@ -36,6 +39,11 @@ class Target(NamedTuple):
         return build_command(self.name, self.variant)
 
 
+def platform_target(plugin: PlatformPlugin) -> Target:
+    """Return what `plugin`'s image and environment are made from; platforms may share a recipe."""
+    return Target("platform", plugin.recipe or plugin.name)
+
+
 class Recipe(Struct, frozen=True, kw_only=True):
     """The files behind one backend or platform."""
 
@@ -49,7 +57,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     project: Path | None
     """What is installed besides rpent_box itself: a platform's plugin."""
     packages: tuple[str, ...]
-    """Debian packages that its process needs."""
+    """Debian packages that its process needs, each with its release if not the system's own."""
     sources: tuple[str, ...] = ()
     """Source trees that are in no package index, as `sources_lock` names them."""
 
@@ -67,6 +75,11 @@ class Recipe(Struct, frozen=True, kw_only=True):
     def get_source(self) -> Path:
         """The script that fetches and verifies a source."""
         return self.checkout / _GET_SOURCE
+
+    @property
+    def install_packages(self) -> Path:
+        """The script that installs its `packages`."""
+        return self.checkout / _INSTALL_PACKAGES
 
     @property
     def is_for_one_python(self) -> bool:
@@ -88,6 +101,8 @@ class Recipe(Struct, frozen=True, kw_only=True):
         yield from (path for path in _sources(self.lock.parent) if self._uses(path))
         if self.sources:
             yield self.get_source
+        if self.kind == "platform":
+            yield from (self.checkout / name for name in _OF_SIMULATORS)
         yield from _sources(self.checkout / "rpent_box")
 
     def _uses(self, path: Path) -> bool:

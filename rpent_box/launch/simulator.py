@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rpent_box.launch.box import Box
+from rpent_box.launch.given_paths import with_whole_paths
 from rpent_box.launch.gpus import gpus_of
+from rpent_box.launch.mounts import mounts_of
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Mount, Program
 from rpent_box.launch.worker import seen_paths
@@ -39,13 +41,14 @@ def simulator_program(
     `options` are the words of the platform's own options. `number` tells a run's simulators apart
     and chooses the socket, `box.paths.sim_endpoint(number)` on the host. `worker` is where the
     worker listens, when it is not in this box. `cuda_device` is what it may draw on, by index or
-    UUID.
+    UUID. Raises `BadOption` when a path in the options does not exist.
     """
     seen = seen_paths(launcher, box)
     place = worker or box.worker_place
     words = [plugin.name, "--endpoint", seen.sim_endpoint(number)]
     words += ["--box", box.id, "--view", launcher.view, "--lease", str(seen.lease)]
     words += ["--threads", str(threads)]
+    options, named = whole_options(plugin, options)
     output = Mount(str(Path(output_dir).absolute()), str(CONTAINER_OUTPUT), read_only=False)
     return Program(
         role="simulator",
@@ -56,13 +59,27 @@ def simulator_program(
         python=python,
         root=None,
         defaults=dict(plugin.environment),
-        mounts=(*_mounts(box.paths), *place.simulator_mounts(box.paths), output),
+        mounts=(
+            *_mounts(box.paths),
+            *place.simulator_mounts(box.paths),
+            output,
+            *mounts_of(named),
+        ),
         gpus=gpus_of(cuda_device),
         network=place.needs_network,
         threads=threads,
         cpus=tuple(cpus),
         log=log,
     )
+
+
+def whole_options(plugin: PlatformPlugin, words: Sequence[str]) -> tuple[Sequence[str], list[Path]]:
+    """Return the words of the platform's own options with absolute paths, and those paths.
+
+    A container sees each of them, read-only, at the same place. Raises `BadOption` for a path where
+    nothing is.
+    """
+    return with_whole_paths(plugin.options, words, prefix=f"{plugin.name}-")
 
 
 def simulator_output_dir(launcher: Launcher, output_dir: str | Path) -> str:

@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.messages import Health, Healthz
 from rpent_box.errors import (
-    BadOption,
     DeadlineExceeded,
     LaunchError,
     PeerGone,
@@ -24,10 +21,11 @@ from rpent_box.errors import (
 )
 from rpent_box.launch.box import Box
 from rpent_box.launch.checkpoints import look_at
+from rpent_box.launch.given_paths import existing_path, with_whole_paths
 from rpent_box.launch.gpus import ALL_GPUS, gpus_of
 from rpent_box.launch.mounts import mounts_of
 from rpent_box.launch.program import Launcher, Mount, Program, Running, require_alive
-from rpent_box.options import parse_options, path_fields, to_arguments
+from rpent_box.options import parse_options
 from rpent_box.transport.channel import ClientChannel
 from rpent_box.transport.paths import CONTAINER_ROOM, SHM, BoxPaths
 from rpent_box.worker.backend import BackendSpec
@@ -71,7 +69,7 @@ def worker_program(
     """
     seen = seen_paths(launcher, box)
     weights = _weights(spec, checkpoint)
-    options, named = _with_whole_paths(spec.options, options)
+    options, named = with_whole_paths(spec.options, options)
     given = weights or (None if checkpoint is None else Path(checkpoint))
     read = _files_read(spec, given, platform, options) if launcher.view == "container" else []
     words = [spec.name, "--endpoint", endpoint or seen.worker_endpoint, "--platform", platform]
@@ -114,7 +112,7 @@ def _files_read(
 def check_files(spec: BackendSpec, checkpoint: str | None, options: Sequence[str]) -> None:
     """Raise `BadOption` when the checkpoint, or a path in the options, does not exist."""
     _weights(spec, checkpoint)
-    _with_whole_paths(spec.options, options)
+    with_whole_paths(spec.options, options)
 
 
 def require_gpu(spec: BackendSpec, needs: Needs, launcher: Launcher) -> None:
@@ -143,7 +141,7 @@ def _weights(spec: BackendSpec, checkpoint: str | None) -> Path | None:
     """Return the checkpoint's path; None without one, and where it is only a name."""
     if checkpoint is None or spec.checkpoint_is == "name":
         return None
-    return _existing(checkpoint, "checkpoint", "--checkpoint")
+    return existing_path(checkpoint, "checkpoint", "--checkpoint")
 
 
 def seen_paths(launcher: Launcher, box: Box) -> BoxPaths:
@@ -254,46 +252,6 @@ def _too_late(endpoint: str, phase: str, running: Running | None) -> StartTimeou
         hint="Allow more: --start-timeout. A first start may have to read many gigabytes.",
         detail="" if running is None else running.last_log_lines(),
     )
-
-
-def _with_whole_paths(
-    declared: type[Struct], words: Sequence[str]
-) -> tuple[Sequence[str], list[Path]]:
-    """Return `words` with every path in them made absolute, and those paths.
-
-    A worker has another working directory than the caller, who meant their own.
-    """
-    fields = path_fields(declared)
-    if not fields:
-        return words, []
-    given = parse_options(declared, words, program="the backend")
-    default = parse_options(declared, [], program="the backend")
-    found = {
-        field: _existing(value, "file or folder", f"--{field.replace('_', '-')}")
-        for field in fields
-        # What was not given stays the worker's own affair.
-        if (value := getattr(given, field)) != getattr(default, field)
-    }
-    if not found:
-        return words, []
-    whole = msgspec.structs.replace(given, **{name: str(path) for name, path in found.items()})
-    unchanged = set(to_arguments(default))
-    return [word for word in to_arguments(whole) if word not in unchanged], list(found.values())
-
-
-def _existing(path: str, what: str, flag: str) -> Path:
-    hint = f"Give an existing file or folder: {flag} PATH"
-    if not path:
-        # It would mean the current folder; more often it is a variable that was never set.
-        raise BadOption(f"the {what} is an empty path", hint=hint)
-    found = Path(os.path.expanduser(path)).absolute()
-    try:
-        is_there = found.exists()
-    except OSError as error:
-        raise BadOption(f"the {what} {found} cannot be read: {error.strerror}") from error
-    if not is_there:
-        raise BadOption(f"there is no {what} at {found}", hint=hint)
-    return found
 
 
 def _mounts(paths: BoxPaths) -> tuple[Mount, ...]:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from rpent_box.contracts.control_messages import (
+    MODEL_PHASES,
     Closed,
     CloseSimulator,
     ConnectWorker,
@@ -30,6 +31,7 @@ from rpent_box.errors import (
     PeerGone,
     RpentBoxError,
     SimulatorError,
+    SimulatorHangs,
     StartTimeout,
 )
 from rpent_box.sim.control import ControlAnswer, ControlQuestion
@@ -47,6 +49,8 @@ HANDSHAKE_S = 5.0
 LAST_WORDS_S = 2.0
 """How long a program that stopped talking may take to be seen as ended."""
 CLOSE_S = 5.0
+LONGEST_LOOK_S = 5.0
+"""What one look at the programs may take. More than that was a pause of this process itself."""
 
 
 class SimClient:
@@ -124,10 +128,18 @@ class SimClient:
     def connect_worker(self, connect: ConnectWorker, *, timeout_s: float) -> WorkerConnected:
         """Let the simulator connect to a worker.
 
-        Raises `IncompatibleWorker` when it does not fit, and `DeadlineExceeded`.
+        Raises `IncompatibleWorker` when it does not fit, what the connecting itself raises, and
+        `SimulatorHangs` when the simulator says nothing in time.
         """
         question = self._send(connect)
-        reply = self._wait(question, time.monotonic() + timeout_s)
+        try:
+            reply = self._wait(question, time.monotonic() + timeout_s)
+        except DeadlineExceeded as error:
+            raise SimulatorHangs(
+                f"the simulator hangs: it said nothing for {timeout_s:.0f} s after it was asked to "
+                "connect to the worker",
+                hint="Read simulator.log in the run's folder.",
+            ) from error
         if isinstance(reply, WorkerConnected):
             return reply
         raise _unwanted(reply, "WorkerConnected")
@@ -139,28 +151,35 @@ class SimClient:
         *,
         timeout_s: float,
         stall_timeout_s: float,
+        prediction_timeout_s: float = 0.0,
     ) -> EpisodePlayed:
         """Play one episode.
 
-        Raises what the simulator server says, and `DeadlineExceeded` after `timeout_s`, or when
-        it gives no sign of progress for `stall_timeout_s`.
+        Raises what the simulator server says; `SimulatorHangs` when it gives no sign of progress
+        for `stall_timeout_s`, and `prediction_timeout_s` more where it waits for the model; and
+        `DeadlineExceeded` when it goes on, but not to the end within `timeout_s`.
         """
         question = self._send(play)
-        deadline = time.monotonic() + timeout_s
+        clock = _ListeningClock()
+        heard_s = 0.0
         last = Progress(phase="asked", max_steps=play.max_steps)
         while True:
-            stalled = time.monotonic() + stall_timeout_s
-            try:
-                reply = self._wait(question, min(deadline, stalled))
-            except DeadlineExceeded as error:
-                limit_s = stall_timeout_s if stalled <= deadline else timeout_s
-                raise _hangs(play, last, limit_s) from error
-            if isinstance(reply, EpisodePlayed):
+            reply = self._look(question)
+            if reply is None:
+                allowed_s = stall_timeout_s
+                if last.phase in MODEL_PHASES:
+                    allowed_s += prediction_timeout_s
+                if clock.passed_s() - heard_s >= allowed_s:
+                    raise _hangs(play, last, allowed_s)
+            elif isinstance(reply, EpisodePlayed):
                 return reply
-            if not isinstance(reply, Progress):
+            elif isinstance(reply, Progress):
+                heard_s, last = clock.passed_s(), reply
+                on_progress(reply)
+            else:
                 raise _unwanted(reply, "EpisodePlayed")
-            last = reply
-            on_progress(reply)
+            if clock.passed_s() >= timeout_s:
+                raise _too_slow(play, last, timeout_s)
 
     def shut_down(self, *, timeout_s: float = CLOSE_S) -> bool:
         """Ask the server to end; tell whether it said that it does."""
@@ -208,6 +227,14 @@ class SimClient:
                 if time.monotonic() >= deadline:
                     raise
 
+    def _look(self, question: int) -> ControlReply | None:
+        """Return the next answer to `question`, or None after a look at the programs."""
+        try:
+            return self._receive(question, time.monotonic() + WATCH_S)
+        except DeadlineExceeded:
+            self._watch()
+            return None
+
     def _receive(self, question: int, deadline: float) -> ControlReply:
         if self._dealer is None:
             raise PeerGone(f"the simulator at {self.endpoint} is not connected")
@@ -220,10 +247,10 @@ class SimClient:
             if answer.id in (question, 0):
                 return answer.body
 
-    def _lost(self, error: PeerGone) -> SimulatorError:
+    def _lost(self, error: PeerGone) -> SimulatorHangs:
         """Let `watch` say what happened to the program; it is seen as ended a moment later."""
         await_death(self._watch, LAST_WORDS_S)
-        return SimulatorError(
+        return SimulatorHangs(
             f"the simulator stopped talking, but its program runs: {error.message}",
             hint="Read simulator.log in the run's folder.",
         )
@@ -238,12 +265,47 @@ def await_death(watch: Watch, within_s: float) -> None:
     watch()
 
 
-def _hangs(play: PlayEpisode, last: Progress, limit_s: float) -> DeadlineExceeded:
-    return DeadlineExceeded(
-        f"episode {play.episode} did not go on within {limit_s:.0f} s; it stood at: {last.phase}, "
-        f"step {last.steps} of {play.max_steps}",
-        hint="Read simulator.log and worker.log in the run's folder.",
+class _ListeningClock:
+    """Counts the seconds in which this process could have heard something.
+
+    A host that was stopped itself, with Ctrl-Z or by a machine out of breath, must not take its own
+    pause for the simulator's silence.
+    """
+
+    def __init__(self) -> None:
+        self._passed_s = 0.0
+        self._looked = time.monotonic()
+
+    def passed_s(self) -> float:
+        """Return the seconds since the start; asked about at least every `WATCH_S`."""
+        now = time.monotonic()
+        self._passed_s += min(now - self._looked, LONGEST_LOOK_S)
+        self._looked = now
+        return self._passed_s
+
+
+def _hangs(play: PlayEpisode, last: Progress, silent_s: float) -> SimulatorHangs:
+    return SimulatorHangs(
+        f"the simulator hangs: {_name(play)} gave no sign of progress for {silent_s:.0f} s; "
+        f"{_where(play, last)}",
+        hint="Read simulator.log in the run's folder. Is it only slow? Allow more: --stall-timeout",
     )
+
+
+def _too_slow(play: PlayEpisode, last: Progress, limit_s: float) -> DeadlineExceeded:
+    return DeadlineExceeded(
+        f"{_name(play)} goes on, but did not end within {limit_s:.0f} s; {_where(play, last)}",
+        hint="Read simulator.log and worker.log in the run's folder, or allow more: "
+        "--episode-timeout",
+    )
+
+
+def _name(play: PlayEpisode) -> str:
+    return f"episode {play.episode} (init state {play.init_state})"
+
+
+def _where(play: PlayEpisode, last: Progress) -> str:
+    return f"it stood at: {last.phase}, step {last.steps} of {play.max_steps}"
 
 
 def _unwanted(reply: ControlReply, wanted: str) -> RpentBoxError:

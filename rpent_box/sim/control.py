@@ -37,6 +37,8 @@ from rpent_box.version import PROTOCOL_VERSION
 RECEIVE_S = 0.5
 FLUSH_S = 2.0
 """How long the last answers may take to leave."""
+TELL_S = 1.0
+"""How long the control thread may take to hand over one answer; it takes microseconds."""
 
 _log = logging.getLogger("rpent_box.sim")
 
@@ -64,6 +66,14 @@ class Call(Struct, frozen=True):
     body: ControlRequest
 
 
+class _Outgoing(Struct, frozen=True):
+    """One answer on its way to the control thread."""
+
+    connection: bytes
+    answer: ControlAnswer
+    left: threading.Event = msgspec.field(default_factory=threading.Event)
+
+
 class ControlServer:
     """Binds when made, serves while entered. A context manager; close() may be called twice."""
 
@@ -75,7 +85,7 @@ class ControlServer:
         self.endpoint = self._router.endpoint
         self._standing: Progress | SimReady | Fault = Progress(phase="starting")
         self._calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[tuple[bytes, ControlAnswer]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[_Outgoing] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._told = threading.Event()
         self._broken: Exception | None = None
@@ -115,9 +125,22 @@ class ControlServer:
 
     def answer(self, call: Call, body: ControlReply) -> None:
         """Send `body` to whoever asked `call`. Never waits."""
+        self._put(call, body)
+
+    def tell(self, call: Call, body: ControlReply) -> None:
+        """Send `body` to whoever asked `call`, and wait until ZeroMQ's own thread has it.
+
+        What the caller does next may hold the interpreter's lock for ever: this thread could then
+        no longer say where it does.
+        """
+        self._put(call, body).left.wait(TELL_S)
+
+    def _put(self, call: Call, body: ControlReply) -> _Outgoing:
         self._require_serving()
-        self._answers.put((call.connection, ControlAnswer(id=call.id, body=body)))
+        outgoing = _Outgoing(call.connection, ControlAnswer(id=call.id, body=body))
+        self._answers.put(outgoing)
         self._router.wake()
+        return outgoing
 
     def close(self) -> None:
         """Send what is left, then unbind and remove the socket file. May be called twice."""
@@ -165,11 +188,12 @@ class ControlServer:
     def _send_answers(self) -> None:
         while True:
             try:
-                connection, answer = self._answers.get_nowait()
+                outgoing = self._answers.get_nowait()
             except queue.Empty:
                 return
-            if not self._router.send(connection, answer):
-                _log.warning("the host that asked question %d has gone", answer.id)
+            if not self._router.send(outgoing.connection, outgoing.answer):
+                _log.warning("the host that asked question %d has gone", outgoing.answer.id)
+            outgoing.left.set()
 
 
 def _check_protocol(hello: SimHello) -> Fault | None:

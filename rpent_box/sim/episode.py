@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -60,6 +61,7 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
     began = time.monotonic()
     say(Progress(phase="resetting", max_steps=play.max_steps))
     observation = platform.reset(_scene(play))
+    say(Progress(phase="resetting the model", max_steps=play.max_steps))
     policy.reset()
     setup_s = time.monotonic() - began
 
@@ -87,6 +89,7 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
         actions_sha256=actions_sha256(acted.actions),
         first_frames_sha256=first_frames,
         values=acted.given_values,
+        remarks=dict(acted.remarks),
         futures=futures,
         video=video,
         video_s=video_s,
@@ -119,6 +122,7 @@ class _Acted:
         self.success = False
         self.wall_s = 0.0
         self.stages_s: dict[str, float] = {}
+        self.remarks: Counter[str] = Counter()
         self._action_dim = action_dim
 
     @property
@@ -154,8 +158,9 @@ def _act(
 ) -> _Acted:
     acted = _Acted(policy.meta.control.action_dim)
     watch = Stopwatch()
-    say(Progress(phase="acting", max_steps=play.max_steps))
     while not acted.success and acted.steps < play.max_steps:
+        # Whose turn it is decides how long the host waits for the next sign of progress.
+        say(_progress("predicting", play, acted))
         key = _episode_key(play, chunk=acted.predictions)
         asked = time.monotonic()
         chunk = policy.predict(observation, episode=key)
@@ -163,21 +168,20 @@ def _act(
         acted.predicted(chunk)
         # The last chunk is cut, so that the step limit is the same whatever the chunk size.
         actions = chunk.actions[: min(execute_steps, play.max_steps - acted.steps)]
+        say(_progress("acting", play, acted))
         applied = _checked(platform.apply(actions), given=len(actions))
         watch.add_applied(applied.simulate_s, applied.render_s)
         acted.add(actions[: applied.steps], success=applied.success)
-        say(
-            Progress(
-                phase="acting",
-                steps=acted.steps,
-                max_steps=play.max_steps,
-                success=acted.success,
-            )
-        )
+        acted.remarks.update(applied.remarks)
         if applied.observation is not None:
             observation = applied.observation
     acted.wall_s, acted.stages_s = watch.stop()
+    say(_progress("acting", play, acted))
     return acted
+
+
+def _progress(phase: str, play: PlayEpisode, acted: _Acted) -> Progress:
+    return Progress(phase=phase, steps=acted.steps, max_steps=play.max_steps, success=acted.success)
 
 
 def _checked(applied: Applied, *, given: int) -> Applied:

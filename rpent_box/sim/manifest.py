@@ -22,7 +22,8 @@ from rpent_box.version import PROTOCOL_VERSION, __version__
 MANIFEST_FILE = "run.json"
 
 SEED_RULE = (
-    "the simulator is seeded with `seed` before every reset; the model's noise is seeded from "
+    "the simulator is seeded with `seed` before every reset, or with the init state alone where "
+    "init states are the simulator's own scene seeds; the model's noise is seeded from "
     "(seed, suite, task, init state, chunk)"
 )
 
@@ -128,6 +129,8 @@ class RunManifest(Struct, frozen=True, kw_only=True):
     """The files behind an owned worker. None: built-in weights, or a worker that ran already."""
     episodes_played: int = 0
     successes: int = 0
+    restarts: int = 0
+    """How often an episode was begun again since its simulator hung or died; rows say which."""
 
 
 def write_manifest(run_dir: Path, manifest: RunManifest) -> None:

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from rpent_box.errors import BadOption, UnknownName, UsageError
+import difflib
+
+from rpent_box.contracts.checkpoint import CheckpointManifest
+from rpent_box.errors import BadCheckpoint, BadOption, BrokenPlugin, UnknownName, UsageError
+from rpent_box.plugins import installed_platforms
 from rpent_box.sim.platform import PlatformPlugin, Suite
 
 SEEDS = 1 << 32
@@ -12,52 +16,71 @@ SEEDS = 1 << 32
 def find_suite(plugin: PlatformPlugin, name: str | None) -> Suite:
     """Return the suite called `name`, or the default one for None.
 
-    Raises `UnknownName`, or `UsageError` for a suite that is known but cannot be played here.
+    Raises `UnknownName`, `UsageError` for a suite that is known but cannot be played here, and
+    `BrokenPlugin` for one that contradicts itself.
     """
     wanted = plugin.default_suite if name is None else name
     for suite in plugin.suites:
         if suite.name == wanted:
             break
     else:
-        playable = ", ".join(suite.name for suite in plugin.suites if not suite.unavailable)
         raise UnknownName(
             f"{plugin.name} has no suite called {wanted}",
-            hint=f"Suites of {plugin.name}: {playable}. See: rpent-box list",
+            hint=_where_else(plugin, wanted),
         )
     if suite.unavailable:
         raise UsageError(
             f"suite {wanted} of {plugin.name} cannot be played: {suite.unavailable}",
-            hint="See: rpent-box list",
+            hint=f"See: rpent-box list --platform {plugin.name}",
+        )
+    if suite.task_max_steps and len(suite.task_max_steps) != len(suite.tasks):
+        raise BrokenPlugin(
+            f"suite {wanted} of {plugin.name} has {len(suite.tasks)} tasks and "
+            f"{len(suite.task_max_steps)} step limits of tasks; wanted one each, or none",
+            hint="This is a defect of the platform's plugin: please tell its author.",
         )
     return suite
 
 
-def check_task(suite: Suite, task: int) -> str:
-    """Return the name of `task`. Raises `UnknownName`."""
-    if 0 <= task < len(suite.tasks):
-        return suite.tasks[task]
+def read_task(text: str) -> int | str:
+    """Return a task as it was written: its index where that is a number, else its name."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def find_task(suite: Suite, task: int | str) -> int:
+    """Return the index of `task`, which is its index or its name. Raises `UnknownName`."""
+    if isinstance(task, str) and task in suite.tasks:
+        return suite.tasks.index(task)
+    if isinstance(task, int) and 0 <= task < len(suite.tasks):
+        return task
+    close = _closest(task, suite.tasks) if isinstance(task, str) else ""
     raise UnknownName(
         f"suite {suite.name} has no task {task}",
-        hint=f"Its tasks are 0 to {len(suite.tasks) - 1}. See: rpent-box list",
+        hint=f"{close or f'Its tasks are 0 to {len(suite.tasks) - 1}.'} "
+        f"See: rpent-box list --suite {suite.name}",
     )
 
 
-def check_episodes(suite: Suite, *, first_init_state: int, episodes: int) -> None:
-    """Raise `BadOption` unless every episode gets an init state of its own."""
+def check_episodes(suite: Suite, *, first_init_state: int | None, episodes: int) -> int:
+    """Return the init state of the first episode: `first_init_state`, else the suite's first.
+
+    Raises `BadOption` unless every episode gets an init state of its own.
+    """
+    first = suite.first_init_state if first_init_state is None else first_init_state
     if episodes < 1:
         raise BadOption(f"{episodes} episodes cannot be played; wanted 1 or more")
-    if first_init_state < 0:
-        raise BadOption(f"there is no init state {first_init_state}; the first is 0")
-    # Playing a state twice would count one result twice.
-    if suite.init_states and first_init_state + episodes > suite.init_states:
-        left = suite.init_states - first_init_state
+    if suite.init_states:
+        _check_recorded(suite, first, episodes)
+    elif first < 0 or first + episodes > SEEDS:
         raise BadOption(
-            f"{episodes} episodes from init state {first_init_state} were asked for, but "
-            f"{suite.name} has {suite.init_states} init states per task and each is played once",
-            hint=f"Choose --episodes up to {left}."
-            if left > 0
-            else f"Choose --first-init-state up to {suite.init_states - 1}.",
+            f"{episodes} episodes from init state {first} were asked for; in {suite.name} they are "
+            f"seeds, from 0 to {SEEDS - 1}",
+            hint=f"Choose --first-init-state from 0, e.g. {suite.first_init_state}.",
         )
+    return first
 
 
 def check_seed(seed: int) -> int:
@@ -67,10 +90,64 @@ def check_seed(seed: int) -> int:
     raise BadOption(f"{seed} is no seed", hint=f"Choose --seed from 0 to {SEEDS - 1}.")
 
 
-def step_limit(suite: Suite, max_steps: int | None) -> int:
-    """Return the episode's step limit: `max_steps`, else the suite's. Raises `BadOption`."""
+def step_limit(suite: Suite, task: int, max_steps: int | None) -> int:
+    """Return the step limit of an episode of `task`: `max_steps`, else the task's or the suite's.
+
+    Raises `BadOption`.
+    """
     if max_steps is None:
-        return suite.max_steps
+        return suite.task_max_steps[task] if suite.task_max_steps else suite.max_steps
     if max_steps < 1:
         raise BadOption(f"a step limit of {max_steps} plays nothing; wanted 1 or more")
     return max_steps
+
+
+def require_suite(manifest: CheckpointManifest, suite: Suite) -> None:
+    """Raise `BadCheckpoint` when `manifest` is tied to suites, and `suite` is none of them.
+
+    A variant of a suite counts as that suite: it is there to be played by what was trained for it.
+    """
+    require_tied(manifest.checkpoint, manifest.suites, suite)
+
+
+def require_tied(checkpoint: str, tied: tuple[str, ...], suite: Suite) -> None:
+    """Do as `require_suite` for a checkpoint that is known by name, with the suites of its tie."""
+    if not tied or suite.name in tied or (suite.variant_of and suite.variant_of in tied):
+        return
+    variant = f", a variant of {suite.variant_of}" if suite.variant_of else ""
+    raise BadCheckpoint(
+        f"the checkpoint {checkpoint} was trained on {', '.join(tied)}; "
+        f"you asked for {suite.name}{variant}",
+        hint=f"Play {tied[0]}: --suite {tied[0]}, or give the checkpoint of "
+        f"{suite.variant_of or suite.name}.",
+    )
+
+
+def _check_recorded(suite: Suite, first: int, episodes: int) -> None:
+    start, end = suite.first_init_state, suite.first_init_state + suite.init_states
+    if first < start:
+        raise BadOption(f"there is no init state {first}; the first is {start}")
+    # Playing a state twice would count one result twice.
+    if first + episodes > end:
+        raise BadOption(
+            f"{episodes} episodes from init state {first} were asked for, but "
+            f"{suite.name} has {suite.init_states} init states per task and each is played once",
+            hint=f"Choose --episodes up to {end - first}."
+            if end > first
+            else f"Choose --first-init-state up to {end - 1}.",
+        )
+
+
+def _closest(wanted: str, known: list[str] | tuple[str, ...]) -> str:
+    """Return a question that names what `wanted` may have meant; empty where nothing is close."""
+    close = difflib.get_close_matches(wanted, known, n=3, cutoff=0.6)
+    return f"Did you mean {', '.join(close)}?" if close else ""
+
+
+def _where_else(plugin: PlatformPlugin, wanted: str) -> str:
+    for other in installed_platforms():
+        if wanted in (suite.name for suite in other.suites):
+            return f"It is a suite of {other.name}: --platform {other.name}."
+    playable = [suite.name for suite in plugin.suites if not suite.unavailable]
+    known = _closest(wanted, playable) or f"Suites of {plugin.name}: {', '.join(playable)}."
+    return f"{known} See: rpent-box list --platform {plugin.name}"

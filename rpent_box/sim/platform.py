@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -71,6 +71,9 @@ class Applied(Struct, frozen=True, kw_only=True):
     """After the last row; None once the task is solved, since nothing will look at it."""
     simulate_s: float
     render_s: float
+    remarks: dict[str, int] = {}
+    """What happened in these rows that is no error and must not stay unsaid, e.g. `the left hand's
+    target was out of reach`, and in how many of them."""
 
 
 class Platform(Protocol):
@@ -125,6 +128,9 @@ class PlatformPlugin(Struct, frozen=True, kw_only=True):
     require: Callable[[Any], None] | None = None
     """Check, on the host and before anything starts, that what `options` name is there and whole:
     raises `AssetsMissing`, with the command that fetches them, or `BadOption`."""
+    require_scenes: Callable[[Any, Sequence[Scene]], None] | None = None
+    """Check, on the host and after `require`, that `options` hold what these scenes need, such as
+    a task's own meshes: raises `AssetsMissing` or `UnknownName`."""
     env_fallbacks: dict[str, str] = {}
     """Variable → the field of `options` that it stands in for, e.g. a folder of assets."""
     recipe: str = ""

@@ -30,8 +30,16 @@ from rpent_box.plugins import fitting_backends
 from rpent_box.sim.connecting import WorkerConnector
 from rpent_box.sim.episode import play_episode
 from rpent_box.sim.manifest import Plan, SimulatorFacts, WorkerFacts
-from rpent_box.sim.planning import check_episodes, check_seed, check_task, find_suite, step_limit
-from rpent_box.sim.platform import Platform, PlatformPlugin, model_needs
+from rpent_box.sim.planning import (
+    check_episodes,
+    check_seed,
+    find_suite,
+    find_task,
+    read_task,
+    require_suite,
+    step_limit,
+)
+from rpent_box.sim.platform import Platform, PlatformPlugin, Suite, model_needs
 from rpent_box.sim.record import RunRecord, Started
 from rpent_box.sim.serve import add_platform, set_environment
 from rpent_box.sim.server import ConnectedPolicy
@@ -83,7 +91,10 @@ def _play(words: list[str]) -> None:
         return
     known = parser.parse_args(words)
     options = options_from(plugin.options, vars(known))
-    plan = _plan(plugin, known)
+    suite = find_suite(plugin, known.suite)
+    plan = _plan(plugin, suite, known)
+    if plugin.require is not None:
+        plugin.require(options)
     set_environment(plugin, threads=None)
     started = Started(launcher=known.launcher, command=(PROGRAM, *words))
     connector = WorkerConnector(view=known.view)
@@ -97,14 +108,20 @@ def _play(words: list[str]) -> None:
                 lambda: connector.connect(wanted, platform.meta), timeout_s=known.start_timeout
             )
             try:
-                _play_all(platform, policy, record, plan)
+                _play_all(platform, policy, record, plan, suite)
             finally:
                 policy.close()
         finally:
             platform.close()
 
 
-def _play_all(platform: Platform, policy: ConnectedPolicy, record: RunRecord, plan: Plan) -> None:
+def _play_all(
+    platform: Platform, policy: ConnectedPolicy, record: RunRecord, plan: Plan, suite: Suite
+) -> None:
+    files = policy.meta.checkpoint_files
+    if files is not None:
+        record.note(checkpoint=files)
+        require_suite(files, suite)
     spaces = {control.action_space for control in platform.meta.controls}
     require_fit(policy.meta, platform.meta, fitting=fitting_backends(spaces))
     platform.prepare(model_needs(policy.meta))
@@ -125,19 +142,18 @@ def _play_all(platform: Platform, policy: ConnectedPolicy, record: RunRecord, pl
     sys.stdout.write(f"{solved} of {plan.episodes} solved; results: {record.run_dir}\n")
 
 
-def _plan(plugin: PlatformPlugin, known: argparse.Namespace) -> Plan:
-    suite = find_suite(plugin, known.suite)
-    task_name = check_task(suite, known.task)
-    check_episodes(suite, first_init_state=known.first_init_state, episodes=known.episodes)
+def _plan(plugin: PlatformPlugin, suite: Suite, known: argparse.Namespace) -> Plan:
+    task = find_task(suite, known.task)
+    first = check_episodes(suite, first_init_state=known.first_init_state, episodes=known.episodes)
     return Plan(
         platform=plugin.name,
         suite=suite.name,
-        task=known.task,
-        task_name=task_name,
+        task=task,
+        task_name=suite.tasks[task],
         episodes=known.episodes,
-        first_init_state=known.first_init_state,
+        first_init_state=first,
         seed=check_seed(known.seed),
-        max_steps=step_limit(suite, known.max_steps),
+        max_steps=step_limit(suite, task, known.max_steps),
         execute_steps=known.execute_steps,
         video=known.video,
         endpoint=known.endpoint,
@@ -169,11 +185,16 @@ def _parser() -> OptionParser:
     add("--endpoint", required=True, help="where the worker listens")
     add("--output", required=True, help="folder that gets the run's folder")
     add("--suite", help="default: the platform's own")
-    add("--task", type=int, default=0)
+    add("--task", type=read_task, default=0, help="its index or its name")
     add("--episodes", type=int, default=1)
-    add("--first-init-state", type=int, default=0)
-    add("--seed", type=int, default=7)
-    add("--max-steps", type=int, help="default: the suite's own limit")
+    add(
+        "--first-init-state",
+        "--scene-seed",
+        type=int,
+        help="of the first episode; a scene's seed where they are numbered so; default: the first",
+    )
+    add("--seed", type=int, default=7, help="of the simulator and of the model's noise")
+    add("--max-steps", type=int, help="default: the task's own limit")
     add("--execute-steps", type=int, help="default: all rows of a chunk")
     add("--video", choices=("all", "failures", "none"), default="none")
     add("--box", help="share memory with the worker through this box; default: raw frames")

@@ -117,6 +117,13 @@ class RunRecord:
         """Make and return the folder of one episode."""
         return episode_folder(self.run_dir, episode)
 
+    def count_restart(self, episode: int) -> None:
+        """Note that an episode will be begun again, and remove what a killed writer left of it."""
+        for torn in self.episode_folder(episode).glob(".*.partial"):
+            torn.unlink(missing_ok=True)
+        self._manifest = replace(self._manifest, restarts=self._manifest.restarts + 1)
+        self._write()
+
     def add(self, played: EpisodePlayed) -> EpisodeRow:
         """Put a finished episode on the disk."""
         row = row_of(played, run=self.name)

@@ -5,7 +5,7 @@
   run.json          what ran, and everything needed to run it again (`sim/manifest.py`)
   results.jsonl     one row per finished episode
   episode-000/      actions.npy, episode.mp4, futures.npz from a model that foresees
-  worker.log, simulator.log
+  worker.log, simulator.log; simulator.1.log, … of those that replaced one that hung or died
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from rpent_box.errors import RpentBoxError, SimulatorError
 from rpent_box.sim.control import Call, ControlServer
 from rpent_box.sim.episode import Policy, Say, play_episode
 from rpent_box.sim.platform import Platform, model_needs
+from rpent_box.sim.stacks import stacks_when_silent
 from rpent_box.version import PROTOCOL_VERSION, __version__
 
 TAKE_S = 0.5
@@ -65,6 +66,7 @@ class SimServer:
         self._connect = connect
         self._platform: Platform | None = None
         self._policy: ConnectedPolicy | None = None
+        self._prediction_timeout_s = 0.0
 
     def run(self) -> int:
         """Open the simulator and serve until asked to close; 1 when it cannot be opened."""
@@ -114,7 +116,7 @@ class SimServer:
         if isinstance(call.body, ConnectWorker):
             return self._connect_worker(platform, call.body)
         if isinstance(call.body, PlayEpisode):
-            return self._play(platform, call.body, lambda said: self._control.answer(call, said))
+            return self._play(platform, call.body, lambda said: self._control.tell(call, said))
         raise SimulatorError(f"the simulator server has no answer to {type(call.body).__name__}")
 
     def _connect_worker(self, platform: Platform, body: ConnectWorker) -> WorkerConnected:
@@ -126,6 +128,7 @@ class SimServer:
             policy.close()
             raise
         self._policy = policy
+        self._prediction_timeout_s = policy.meta.allowed_s(body.prediction_timeout_s)
         platform.prepare(model_needs(policy.meta))
         _log.info("connected to %s at %s", policy.meta.backend, body.endpoint)
         return WorkerConnected(meta=policy.meta, worker_version=policy.welcome.version)
@@ -133,7 +136,8 @@ class SimServer:
     def _play(self, platform: Platform, play: PlayEpisode, say: Say) -> EpisodePlayed:
         if self._policy is None:
             raise SimulatorError("an episode cannot be played before a worker is connected")
-        played = play_episode(platform, self._policy, play, say)
+        with stacks_when_silent(play.stall_timeout_s, self._prediction_timeout_s, say) as tell:
+            played = play_episode(platform, self._policy, play, tell)
         _log.info(
             "episode %d, init state %d: %s after %d steps",
             played.episode,

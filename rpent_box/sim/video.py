@@ -24,15 +24,16 @@ def write_video(
     roles: Sequence[str],
     on_frame: Callable[[int], None] = lambda _count: None,
 ) -> int:
-    """Encode `frames`, the cameras of `roles` side by side, and return how many there were.
+    """Encode `frames`, side by side those cameras of `roles` that they show, and count them.
 
-    `path` appears whole or not at all. Needs PyAV. Raises whatever PyAV or the renderer raises,
-    and `ValueError` when there is no frame.
+    `roles` gives the order. It may name more than is drawn again, such as what a camera showed some
+    steps ago; the first frame decides. `path` appears whole or not at all. Needs PyAV. Raises
+    whatever PyAV or the renderer raises, and `ValueError` when there is nothing to show.
     """
     import av
 
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    count = 0
+    count, shown = 0, list[str]()
     try:
         # The index goes before the frames, so that a browser starts without the whole file.
         with av.open(partial, "w", format="mp4", options={"movflags": "+faststart"}) as container:
@@ -40,7 +41,8 @@ def write_video(
             stream.pix_fmt = "yuv420p"
             stream.options = QUALITY
             for images in frames:
-                picture = side_by_side([images[role] for role in roles])
+                shown = shown or _shown(images, roles)
+                picture = side_by_side([images[role] for role in shown])
                 if count == 0:
                     stream.height, stream.width = picture.shape[:2]
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
@@ -53,6 +55,13 @@ def write_video(
     finally:
         partial.unlink(missing_ok=True)
     return count
+
+
+def _shown(images: dict[str, Image], roles: Sequence[str]) -> list[str]:
+    shown = [role for role in roles if role in images]
+    if not shown:
+        raise ValueError(f"the episode shows {', '.join(images)} and none of {', '.join(roles)}")
+    return shown
 
 
 def side_by_side(images: Sequence[Image]) -> Image:

@@ -39,15 +39,21 @@ def folder():
 
 
 class Killer:
-    """Kills a program once the second episode acts; remembers the box."""
+    """Kills a program whenever the second episode acts; remembers the box."""
 
     def __init__(self, folder, role):
         self.boxes = []
+        self.kills = 0
         self._folder = folder
         self._role = role
+        self._armed = False
 
     def __call__(self, episode, progress):
-        if episode == 1 and progress.steps and not self.boxes:
+        if progress.phase == "resetting":
+            self._armed = True
+        if episode == 1 and progress.steps and self._armed:
+            self._armed = False
+            self.kills += 1
             self.boxes = boxes_in(self._folder)
             kill_program(self._folder, self._role)
 
@@ -57,8 +63,14 @@ def only_run(folder):
     return run_dir
 
 
-@pytest.mark.parametrize("role", ["worker", "simulator"])
-def test_a_program_killed_in_an_episode_is_named_and_nothing_is_lost_or_left(folder, role):
+@pytest.mark.parametrize(
+    ("role", "kills", "log"),
+    # A simulator is replaced, and its episode begun again, twice: as when it hangs.
+    [("worker", 1, "worker.log"), ("simulator", 3, "simulator.2.log")],
+)
+def test_a_program_killed_in_an_episode_is_named_and_nothing_is_lost_or_left(
+    folder, role, kills, log
+):
     killer = Killer(folder, role)
     config = toy_config(folder, platform_arguments=SLOW_STEPS)
     with pytest.raises(ProgramDied, match=rf"{role} toy \(process \d+\) has ended") as caught:
@@ -67,7 +79,8 @@ def test_a_program_killed_in_an_episode_is_named_and_nothing_is_lost_or_left(fol
     run_dir = only_run(folder)
     assert "SIGKILL" in caught.value.message
     assert "ready" in caught.value.detail
-    assert str(run_dir / f"{role}.log") in caught.value.hint
+    assert str(run_dir / log) in caught.value.hint
+    assert killer.kills == kills
     assert [row.init_state for row in read_results(run_dir)] == [0]
     manifest = read_manifest(run_dir)
     assert (manifest.status, manifest.episodes_played) == ("failed", 1)

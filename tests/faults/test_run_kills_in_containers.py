@@ -83,23 +83,28 @@ def wait_until_clean(engine, folder, box):
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("role", ["worker", "simulator"])
+# A simulator is replaced, and its episode begun again, twice: as when it hangs.
+@pytest.mark.parametrize(("role", "kills"), [("worker", 1), ("simulator", 3)])
 def test_a_container_killed_in_an_episode_is_named_and_nothing_is_lost_or_left(
-    engine, folder, role
+    engine, folder, role, kills
 ):
     boxes = []
+    killed = set()
 
     def kill(episode, progress):
-        if episode == 1 and progress.steps and not boxes:
-            boxes.extend(boxes_in(folder))
+        if episode == 1 and progress.steps:
+            boxes[:] = boxes_in(folder)
             records = read_records(folder / "boxes" / boxes[0] / "programs.json")
-            (one,) = [one for one in records.programs if one.name.startswith(role)]
-            engine.client.containers.get(one.identifier).kill(signal="SIGKILL")
+            last = [one.identifier for one in records.programs if one.name.startswith(role)][-1]
+            if last not in killed:
+                killed.add(last)
+                engine.client.containers.get(last).kill(signal="SIGKILL")
 
     with pytest.raises(ProgramDied, match=rf"{role} .* \(container \w+\) has ended") as caught:
         run_episodes(config(folder), Recorder(kill))
     assert "SIGKILL" in caught.value.message
     assert "ready" in caught.value.detail
+    assert len(killed) == kills
     run_dir = only_run(folder)
     assert [row.init_state for row in read_results(run_dir)] == [0]
     assert read_manifest(run_dir).status == "failed"

@@ -81,11 +81,24 @@ def test_a_borrowed_worker_says_which_files_it_was_started_with(folder, checkpoi
         summary = run_episodes(toy_config(folder, **borrowing), SilentWatcher())
         with pytest.raises(BadCheckpoint, match="trained on toy_easy; you asked for toy_hard"):
             run_episodes(toy_config(folder, suite="toy_hard", **borrowing), SilentWatcher())
+        foggy = run_episodes(
+            toy_config(folder, suite="toy_easy_foggy", **borrowing), SilentWatcher()
+        )
+    assert (foggy.suite, read_manifest(folder / "runs" / foggy.run).checkpoint) == (
+        "toy_easy_foggy",
+        files,
+    )
     written = read_manifest(folder / "runs" / summary.run)
     assert written.checkpoint == files
     assert written.worker.meta.provenance["worker_threads"] == "3"
     assert written.worker.meta.provenance["worker_device"] == "cpu"
     assert summary.episodes[0].steps > 0
+
+
+def test_a_variant_of_the_suite_that_it_is_tied_to_is_played(folder, checkpoint):
+    config = toy_config(folder, checkpoint=str(checkpoint), suite="toy_easy_foggy", episodes=1)
+    summary = run_episodes(config, SilentWatcher())
+    assert read_manifest(folder / "runs" / summary.run).checkpoint == read_written(checkpoint)
 
 
 def test_a_run_without_files_has_none_in_its_result(folder):

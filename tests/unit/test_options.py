@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed options are read strictly and written back as the same words."""
 
+import argparse
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpent_box.errors import BadOption
-from rpent_box.options import parse_options, path_fields, to_arguments
+from rpent_box.options import add_options, parse_options, path_fields, switches, to_arguments
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,3 +75,16 @@ def test_paths_among_options_are_known_by_their_mark():
 
     assert path_fields(WithPaths) == ["config", "statistics", "folder"]
     assert path_fields(Options) == []
+
+
+def test_switches_are_the_options_that_take_no_value():
+    assert switches(Options) == ["predict_future"]
+
+
+def test_options_may_be_shown_with_a_name_before_each():
+    parser = argparse.ArgumentParser(add_help=False)
+    add_options(parser, Options, prefix="toy-")
+    shown = parser.format_help()
+    assert "--toy-steps N" in shown
+    assert "--toy-predict-future, --no-toy-predict-future" in shown
+    assert "--steps" not in shown

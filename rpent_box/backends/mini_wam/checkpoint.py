@@ -19,7 +19,7 @@ def inspect(options: MiniWamOptions, path: Path, platform: str) -> Inspection:
     """Return what the folder at `path` holds. Raises `BadCheckpoint`, and `BadOption`."""
     adapter = adapter_for(ADAPTERS, platform, backend="mini-wam")
     folder = require_folder(path, role="checkpoint")
-    checkpoint = read_fitting(folder, adapter, platform=platform, name=folder.name)
+    checkpoint = read_fitting(folder, adapter, name=folder.name)
     manifest = checkpoint.manifest
     files = {
         "weights": checkpoint.weights,
@@ -37,13 +37,15 @@ def inspect(options: MiniWamOptions, path: Path, platform: str) -> Inspection:
     )
 
 
-def read_fitting(folder: Path, adapter: Adapter, *, platform: str, name: str) -> Checkpoint:
+def read_fitting(folder: Path, adapter: Adapter, *, name: str) -> Checkpoint:
     """Return the checkpoint in `folder`, looked at as far as its manifest tells.
 
     Raises `BadCheckpoint` when a file is damaged, or when it was made for another platform, action
-    space or set of cameras than those of `adapter`.
+    space or set of cameras than those of `adapter`, one of `ADAPTERS`.
     """
-    checkpoint = read_checkpoint(folder, platform=platform, name=name)
+    # Of platforms that look and move alike, what was trained for one plays on the others.
+    alike = [platform for platform, one in ADAPTERS.items() if one is adapter]
+    checkpoint = read_checkpoint(folder, platforms=alike, name=name)
     _check_space(checkpoint, adapter)
     _check_eyes(checkpoint)
     return checkpoint

@@ -9,6 +9,7 @@ model's statistics act plausibly and fail.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -79,8 +80,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     manifest: Manifest
 
 
-def read_checkpoint(folder: Path, *, platform: str, name: str) -> Checkpoint:
-    """Read and check a checkpoint for `platform`, loading no weights.
+def read_checkpoint(folder: Path, *, platforms: Sequence[str], name: str) -> Checkpoint:
+    """Read and check a checkpoint that was trained for one of `platforms`, loading no weights.
 
     Raises `BadCheckpoint` when a file is missing or damaged, when the hashes do not agree, or when
     it was trained for another platform.
@@ -90,9 +91,10 @@ def read_checkpoint(folder: Path, *, platform: str, name: str) -> Checkpoint:
     _check_weights(weights, manifest.weights_sha256)
     _check_weights(future, manifest.future_sha256)
     _check_meaning(folder, manifest)
-    if manifest.platform != platform:
+    if manifest.platform not in platforms:
         raise BadCheckpoint(
-            f"the checkpoint {folder} was trained for {manifest.platform}, not for {platform}",
+            f"the checkpoint {folder} was trained for {manifest.platform}, not for "
+            f"{' or '.join(platforms)}",
             hint=f"Run it with --platform {manifest.platform}, or leave out --checkpoint.",
         )
     return Checkpoint(name=name, weights=weights, future=future, manifest=manifest)

@@ -128,7 +128,7 @@ def load(options: MiniWamOptions, context: LoadContext) -> MiniWam:
     context.say("checking weights")
     folder = BUILT_IN if context.checkpoint is None else Path(context.checkpoint)
     name = "built-in" if context.checkpoint is None else folder.name
-    checkpoint = read_fitting(folder, adapter, platform=context.platform, name=name)
+    checkpoint = read_fitting(folder, adapter, name=name)
     context.say("opening weights")
     policy = OnnxSession(checkpoint.weights, threads=context.threads)
     _check_statistics(policy, checkpoint.weights, checkpoint.manifest)

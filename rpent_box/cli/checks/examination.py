@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from msgspec import Struct
 from rpent_box.cli.catalogue import Look
 from rpent_box.cli.checks.channels import check_ring, check_shm_size, check_socket
 from rpent_box.cli.checks.engine import check_docker_command, check_engine_answers
-from rpent_box.cli.checks.finding import Finding
+from rpent_box.cli.checks.finding import Finding, fail
 from rpent_box.cli.checks.machine import (
     check_disk,
     check_gpus,
@@ -20,9 +20,12 @@ from rpent_box.cli.checks.machine import (
     check_python,
     check_user,
 )
-from rpent_box.cli.checks.programs import check_prepared, check_rendering
+from rpent_box.cli.checks.programs import check_assets, check_prepared, check_rendering
+from rpent_box.cli.words import platform_arguments
+from rpent_box.errors import BadOption
 from rpent_box.evaluate.config import LauncherName
 from rpent_box.plugins import backend_names, find_platform, platform_names
+from rpent_box.sim.platform import PlatformPlugin
 
 
 class Examination(Struct, frozen=True, kw_only=True):
@@ -30,6 +33,8 @@ class Examination(Struct, frozen=True, kw_only=True):
 
     platform: str | None
     """Draw with this one; None: with each that is built."""
+    platform_words: tuple[str, ...] = ()
+    """Its own options, where one is named."""
     render: bool
     launcher: LauncherName
     platform_python: str | None
@@ -57,15 +62,29 @@ def examine(asked: Examination, look: Look, environ: Mapping[str, str]) -> Itera
         yield check_prepared("backend", name, look)
     for name in chosen:
         yield check_prepared("platform", name, look)
+    for name in chosen:
+        if asked.platform or asked.platform_python or _is_built(name, look, asked.launcher):
+            yield from _look_at_platform(name, asked, environ)
+
+
+def _look_at_platform(
+    name: str, asked: Examination, environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    plugin = find_platform(name)
+    try:
+        words = platform_arguments(plugin, [], words=asked.platform_words, environ=environ)
+    except BadOption as error:
+        yield fail(f"options {name}", error.message, error.hint)
+        return
+    yield from check_assets(plugin, words)
     if asked.render:
-        for name in chosen:
-            if asked.platform or asked.platform_python or _is_built(name, look, asked.launcher):
-                yield from _render(name, asked)
+        yield from _render(plugin, words, asked)
 
 
-def _render(name: str, asked: Examination) -> list[Finding]:
+def _render(plugin: PlatformPlugin, words: Sequence[str], asked: Examination) -> list[Finding]:
     return check_rendering(
-        find_platform(name),
+        plugin,
+        words,
         launcher=asked.launcher,
         python=asked.platform_python,
         cuda_device=asked.platform_cuda_device,

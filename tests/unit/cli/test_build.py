@@ -133,3 +133,20 @@ def test_a_build_that_fails_exits_with_1(builders: Builders) -> None:
     code, out, err = invoke("toy")
     assert (code, out) == (1, "")
     assert "next:  Its log: /x.log" in err
+
+
+def test_platforms_that_share_a_recipe_are_built_once(
+    builders: Builders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from msgspec.structs import replace
+    from rpent_box_toy.platform import PLATFORM
+
+    plugins = {
+        name: replace(PLATFORM, name=name, recipe=recipe)
+        for name, recipe in (("bricks", ""), ("bricks-pro", "bricks"))
+    }
+    monkeypatch.setattr("rpent_box.cli.products.find_platform", plugins.__getitem__)
+    code, out, _ = invoke("bricks", "bricks-pro")
+    assert code == 0
+    assert builders.images == [Target("platform", "bricks")]
+    assert out == f"platform bricks: {image_name('platform', 'bricks')}\n"

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
+from rpent_box_toy.platform import PLATFORM
 
 from rpent_box import plugins
 from rpent_box.cli.catalogue import Catalogue, Prepared, read_catalogue
@@ -40,7 +41,12 @@ def test_everything_installed_is_listed_with_what_fits() -> None:
     assert (backend.name, backend.platforms) == ("toy", ("toy",))
     assert (platform.name, platform.backends) == ("toy", ("toy",))
     assert platform.action_spaces == backend.action_spaces == (TOY_SPACE,)
-    assert [suite.name for suite in platform.suites] == ["toy_easy", "toy_hard", "toy_gone"]
+    assert [suite.name for suite in platform.suites] == [suite.name for suite in PLATFORM.suites]
+    assert platform.env_fallbacks == {"TOY_ASSETS_PATH": "assets_path"}
+    assert (platform.recipe, platform.options["assets_path"]) == (
+        "toy",
+        "A folder with the toy's pictures.",
+    )
     assert backend.prepared.image == "ready"
     assert platform.prepared.image == "missing"
 
@@ -53,6 +59,29 @@ def test_tasks_are_named_for_one_platform_only() -> None:
 def test_a_suite_narrows_to_itself_with_its_tasks() -> None:
     (suite,) = read(suite="toy_hard").platforms[0].suites
     assert (suite.name, suite.task_names) == ("toy_hard", ("never",))
+
+
+def test_what_each_task_and_state_is_numbered_and_limited_by_is_listed() -> None:
+    (suite,) = read(suite="toy_seeded").platforms[0].suites
+    assert (suite.task_max_steps, suite.max_steps) == ((30, 60), 40)
+    assert (suite.init_states, suite.first_init_state) == (0, 1000)
+    (suite,) = read(suite="toy_easy_foggy").platforms[0].suites
+    assert (suite.variant_of, suite.task_max_steps) == ("toy_easy", ())
+
+
+def test_a_platform_that_shares_a_recipe_names_the_one_that_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = replace(PLATFORM, recipe="bricks")
+    monkeypatch.setattr("rpent_box.cli.catalogue.installed_platforms", lambda: [shared])
+    assert read().platforms[0].recipe == "bricks"
+    assert "(rpent-box build bricks)" in render_catalogue(read(), in_detail=False)
+
+
+def test_the_options_of_a_platform_are_shown_as_they_are_typed() -> None:
+    text = render_catalogue(read(platform="toy"), in_detail=True)
+    assert "      --toy-assets-path: A folder with the toy's pictures.\n" in text
+    assert "      TOY_ASSETS_PATH stands in for --toy-assets-path\n" in text
 
 
 def test_an_action_space_keeps_what_speaks_it() -> None:
@@ -72,7 +101,7 @@ def test_the_text_says_what_is_prepared_and_what_is_not() -> None:
     text = render_catalogue(read(), in_detail=False)
     assert "prepared    image built, environment not built\n" in text
     assert "prepared    image not built, environment not built (rpent-box build toy)\n" in text
-    assert "toy_easy (default)      2            6         40\n" in text
+    assert re.search(r"toy_easy \(default\) +2  6 +40$", text, re.MULTILINE)
     assert "not here: no files" in text
     assert "Tasks: rpent-box list --platform toy" in text
 
@@ -81,7 +110,7 @@ def test_the_text_for_one_platform_numbers_its_tasks() -> None:
     text = render_catalogue(read(platform="toy"), in_detail=True)
     assert "toy_easy: 2 tasks, 6 initial states each, 40 steps at most\n" in text
     assert "   1  reach_again\n" in text
-    assert "toy_gone: not here: no files\n" in text
+    assert "not here: no files\n      toy_gone\n" in text
 
 
 @pytest.mark.parametrize(
@@ -184,6 +213,23 @@ def test_the_text_says_how_far_a_backend_is_proven(monkeypatch: pytest.MonkeyPat
     assert proven.backends[0].proof.startswith("equal")
 
 
+@pytest.mark.parametrize(
+    ("roles", "shown"),
+    [
+        (("a", "b"), "a, b, 32x32"),
+        (("a", "b", "a_4_steps_ago", "b_4_steps_ago", "a_2_steps_ago", "b_2_steps_ago"),
+         "a, b, each also 4 and 2 steps ago, 32x32"),
+        (("a", "b", "a_4_steps_ago"), "a, b, a_4_steps_ago, 32x32"),
+    ],
+)  # fmt: skip
+def test_what_cameras_showed_before_is_told_in_short(
+    monkeypatch: pytest.MonkeyPatch, roles: tuple[str, ...], shown: str
+) -> None:
+    looking = replace(PLATFORM, meta=replace(PLATFORM.meta, camera_roles=roles))
+    monkeypatch.setattr("rpent_box.cli.catalogue.installed_platforms", lambda: [looking])
+    assert f"    shows       {shown}\n" in render_catalogue(read(), in_detail=False)
+
+
 def test_everything_installed_fits_into_a_hundred_columns(
     toy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,3 +242,19 @@ def test_everything_installed_fits_into_a_hundred_columns(
 
 def test_the_toy_has_no_recipe_here() -> None:
     assert look_once()("backend", "toy") == Prepared(image="no recipe", environment="no recipe")
+
+
+def test_how_a_platform_is_prepared_is_asked_of_the_recipe_that_it_shares(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def has_no_recipe(kind: Kind, name: str) -> bool:
+        asked.append(name)
+        return True
+
+    shared = replace(PLATFORM, name="toy-pro", recipe="toy")
+    monkeypatch.setattr("rpent_box.cli.prepared.find_platform", lambda name: shared)
+    monkeypatch.setattr("rpent_box.cli.prepared._has_no_recipe", has_no_recipe)
+    look_once()("platform", "toy-pro")
+    assert asked == ["toy"]

@@ -222,6 +222,21 @@ def test_unknown_names_are_refused(folder: Path, words: tuple[str, str], said: s
     assert said in err
 
 
+def test_weights_are_tied_to_the_suite_whose_variants_a_platform_plays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from msgspec.structs import replace
+    from rpent_box_toy.platform import PLATFORM
+
+    foggy = [suite for suite in PLATFORM.suites if suite.variant_of]
+    plugin = replace(PLATFORM, suites=tuple(foggy))
+    monkeypatch.setattr("rpent_box.cli.checkpoint.find_platform", lambda name: plugin)
+    assert inspect(folder, "--suite", "toy_easy")[0] == 0
+    code, _, err = inspect(folder, "--suite", "toy_hard")
+    assert code == 2
+    assert "It has: toy_easy_foggy, toy_easy" in err
+
+
 def test_what_is_no_checkpoint_is_wrong_usage(folder: Path) -> None:
     (folder / "toy.json").unlink()
     code, _, err = inspect(folder)

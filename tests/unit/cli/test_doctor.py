@@ -5,10 +5,12 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from rpent_box.cli.app import app
@@ -17,6 +19,7 @@ from rpent_box.cli.checks import channels, examination, machine, programs
 from rpent_box.cli.checks.finding import Finding, fail, ok, warn
 from rpent_box.errors import LaunchError
 from rpent_box.launch.box import Box
+from rpent_box.launch.program import Mount, Program
 from rpent_box.plugins import find_platform
 from rpent_box.sim.check import PlatformCheck, check_platform
 from rpent_box.transport.segment import Segment
@@ -169,8 +172,6 @@ def test_no_frame_or_a_blank_one_is_a_failure(found: PlatformCheck) -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_the_check_of_a_platform_draws_a_frame_and_survives_its_errors() -> None:
-    from msgspec.structs import replace
-
     toy = find_platform("toy")
     drawn = check_platform(toy)
     assert (drawn.error, drawn.renderer, drawn.compared) == ("", "numpy", False)
@@ -240,7 +241,7 @@ def test_an_unknown_platform_is_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> 
 def test_rendering_is_tried_only_where_it_can_work(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
-    def render(plugin: object, **_: object) -> list[Finding]:
+    def render(plugin: object, words: object, **_: object) -> list[Finding]:
         tried.append(plugin.name)  # type: ignore[attr-defined]
         return []
 
@@ -268,3 +269,125 @@ def test_rendering_is_tried_only_where_it_can_work(monkeypatch: pytest.MonkeyPat
     assert examine(environment, launcher="process") == ["toy"]
     assert examine(environment, platform="toy") == ["toy"]
     assert examine(image, render=False) == []
+
+
+@pytest.mark.usefixtures("toy")
+def test_missing_assets_are_a_warning_with_what_fetches_them(tmp_path: Path) -> None:
+    toy = find_platform("toy")
+    (tmp_path / "pictures.txt").touch()
+    words = (f"--assets-path={tmp_path}",)
+    assert programs.check_assets(toy, words) == [ok("assets toy", "all there")]
+    (missing,) = programs.check_assets(toy, ("--needs-assets",))
+    assert (missing.status, missing.name) == ("warn", "assets toy")
+    assert "toy-draw DIR" in missing.next_step
+    (nowhere,) = programs.check_assets(toy, ("--assets-path=/nowhere",))
+    assert nowhere.status == "fail"
+    assert "--toy-assets-path PATH" in nowhere.next_step
+    assert programs.check_assets(replace(toy, require=None), ("--needs-assets",)) == []
+
+
+def test_without_assets_the_report_says_what_was_compared_and_what_was_not() -> None:
+    found = PlatformCheck(
+        platform="toy",
+        renderer="lavapipe",
+        missing="there are no meshes",
+        hint="fetch-meshes DIR",
+        compared=True,
+    )
+    drawn, golden = programs.findings_of(found)
+    assert drawn == warn(
+        "render toy",
+        "lavapipe; no scene of its tasks could be drawn: there are no meshes",
+        "fetch-meshes DIR",
+    )
+    assert golden.status == "ok"
+    assert "a known scene that needs no assets is as recorded" in golden.message
+    other = replace(found, differs=("physics: it floats",), versions={"sapien": "9"})
+    assert programs.findings_of(other)[1].status == "fail"
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_variable_that_leads_nowhere_fails_its_platform_and_no_other_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(examination, "check_docker_command", lambda environ: ok("d", ""))
+    asked = examination.Examination(
+        platform="toy",
+        render=False,
+        launcher="auto",
+        platform_python=None,
+        platform_cuda_device=None,
+        timeout_s=1.0,
+        runtime_dir=None,
+    )
+    missing = Prepared(image="missing", environment="missing")
+
+    def findings(environ: dict[str, str]) -> list[Finding]:
+        return list(examination.examine(asked, lambda kind, name: missing, environ))
+
+    assert findings({})[-1] == ok("assets toy", "all there")
+    last = findings({"TOY_ASSETS_PATH": "/nowhere"})[-1]
+    assert (last.name, last.status) == ("options toy", "fail")
+    assert "TOY_ASSETS_PATH" in last.message
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_platforms_options_reach_the_program_that_draws(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started = []
+
+    def start(program: Program, box: object) -> object:
+        started.append(program)
+        raise LaunchError("far enough")
+
+    launcher = SimpleNamespace(name="docker", view="container", start=start)
+    monkeypatch.setattr(programs, "choose_launcher", lambda asked: (launcher, ""))
+    toy = replace(find_platform("toy"), recipe="bricks")
+    words = (f"--assets-path={tmp_path}", "--needs-assets")
+    (finding,) = programs.check_rendering(
+        toy,
+        words,
+        launcher="auto",
+        python=None,
+        cuda_device=None,
+        timeout_s=1.0,
+        runtime_dir=str(tmp_path / "rooms"),
+    )
+    assert finding.message == "far enough"
+    (program,) = started
+    assert program.arguments == ("toy", *words)
+    assert Mount(str(tmp_path), str(tmp_path)) in program.mounts
+    assert "sim-bricks:" in program.image
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--platform", "toy", "--toy-colour", "red"), "the platform toy has no option colour"),
+        (("--platform", "toy", "--colour", "red"), "there is no option --colour"),
+        (("--platform", "toy", "--platform-option", "steps=2"), "has no option steps"),
+        (("--platform-option", "needs_assets=true"), "Name the platform: --platform NAME"),
+        (("--colour",), "Name the platform: --platform NAME"),
+    ],
+)
+def test_options_that_are_no_platforms_are_wrong_usage(words: tuple[str, ...], said: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--no-render", *words])
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_platforms_options_are_understood_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def examine(what: examination.Examination, *_: object) -> Iterator[Finding]:
+        asked.append(what)
+        return iter(())
+
+    monkeypatch.setattr("rpent_box.cli.doctor.examine", examine)
+    own = ["--toy-assets-path", "/a", "--platform-option", "needs_assets=true"]
+    result = CliRunner().invoke(app, ["doctor", "--platform", "toy", *own])
+    assert result.exit_code == 0, result.stderr
+    assert asked[0].platform_words == ("--assets-path=/a", "--needs-assets")

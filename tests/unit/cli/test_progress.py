@@ -8,11 +8,25 @@ import pytest
 from rich.console import Console
 
 from rpent_box.cli.progress import LineWatcher, LiveWatcher, watch
-from rpent_box.contracts.control_messages import Progress
+from rpent_box.contracts.control_messages import Progress, Restart
 from rpent_box.evaluate.config import RunWatcher, SilentWatcher
 from rpent_box.sim.results import EpisodeRow
 
 Rows = Callable[..., EpisodeRow]
+
+HUNG = Restart(
+    why="hung",
+    reason="no sign of progress for 600 s",
+    phase="acting",
+    step=12,
+    silent_s=600.0,
+    at="2026-01-01T00:00:00+00:00",
+    log="simulator.log",
+)
+BEGUN_AGAIN = (
+    "the simulator hung at: acting, step 12 (no sign of progress for 600 s); "
+    "another one begins the episode again"
+)
 
 
 def tell_a_whole_run(watcher: RunWatcher, row: Rows) -> None:
@@ -23,7 +37,8 @@ def tell_a_whole_run(watcher: RunWatcher, row: Rows) -> None:
     for episode in range(2):
         watcher.on_progress(episode, Progress(phase="resetting", max_steps=40))
         for steps in range(0, 40, 4):
-            watcher.on_progress(episode, Progress(phase="acting", steps=steps, max_steps=40))
+            for turn in ("predicting", "acting"):
+                watcher.on_progress(episode, Progress(phase=turn, steps=steps, max_steps=40))
         watcher.on_episode(row(episode=episode, success=episode == 0))
 
 
@@ -49,6 +64,32 @@ def test_without_a_terminal_each_event_is_a_line(
         "episode 2/2: acting 0/40",
         "episode 2/2: not solved in 12 steps, 2.0 s",
     ]
+
+
+def test_an_episode_that_is_begun_again_is_told_with_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    watcher = LineWatcher(episodes=2)
+    watcher.on_progress(1, Progress(phase="acting", steps=12, max_steps=40))
+    watcher.on_restart(1, HUNG)
+    watcher.on_progress(1, Progress(phase="acting", steps=0, max_steps=40))
+    lines = [line.split("] ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+    assert lines == [
+        "episode 2/2: acting 12/40",
+        f"episode 2/2: {BEGUN_AGAIN}",
+        "episode 2/2: acting 0/40",
+    ]
+
+
+def test_on_a_terminal_it_stays_above_the_live_lines() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    with LiveWatcher(console, episodes=2) as watcher:
+        watcher.on_progress(1, Progress(phase="acting", steps=12, max_steps=40))
+        watcher.on_restart(1, HUNG)
+        view = Console(file=io.StringIO(), width=160)
+        view.print(watcher.view)
+    assert f"episode 2: {BEGUN_AGAIN}" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "starting another simulator" in view.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_quiet_says_nothing(row: Rows, capsys: pytest.CaptureFixture[str]) -> None:

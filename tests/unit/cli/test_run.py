@@ -150,6 +150,64 @@ def test_am_endpoint_borrows_a_worker_of_any_backend(runs: Runs) -> None:
     assert (config.endpoint, config.backend) == ("tcp://gpu:5555", None)
 
 
+def test_a_platforms_own_options_go_to_the_simulator_and_a_backends_to_the_worker(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = invoke(*TOY, "--noise", "0.1", "--toy-assets-path", "/a", "--toy-needs-assets")
+    assert code == 0, err
+    (config,) = runs.asked
+    assert config.backend_arguments == ("--noise=0.1",)
+    assert config.platform_arguments == ("--assets-path=/a", "--needs-assets")
+    borrowed = ("run", "--platform", "toy", "--endpoint", "tcp://gpu:5555")
+    assert invoke(*borrowed, "--toy-step-delay-s=0.5")[0] == 0
+    assert runs.asked[-1].platform_arguments == ("--step-delay-s=0.5",)
+    monkeypatch.setenv("TOY_ASSETS_PATH", "/")
+    assert invoke(*TOY)[0] == 0
+    assert runs.asked[-1].platform_arguments == ("--assets-path=/",)
+
+
+def test_a_task_may_be_named_and_a_scene_given_by_its_seed(runs: Runs) -> None:
+    assert invoke(*TOY, "--task", "reach_again", "--scene-seed", "100003")[0] == 0
+    assert invoke(*TOY)[0] == 0
+    named, plain = runs.asked
+    assert (named.task, named.first_init_state) == ("reach_again", 100003)
+    assert (plain.task, plain.first_init_state) == (0, None)
+
+
+def test_assets_that_are_missing_are_no_wrong_usage(runs: Runs) -> None:
+    runs.error = errors.AssetsMissing("there are no meshes", hint="Fetch them: fetch-meshes DIR")
+    code, _, err = invoke(*TOY)
+    assert code == 1
+    assert "next:  Fetch them: fetch-meshes DIR" in err
+
+
+def test_help_shows_the_options_of_the_platform_and_of_a_backend_that_is_named(
+    runs: Runs,
+) -> None:
+    code, out, _ = invoke(*TOY, "--help")
+    assert code == 0
+    assert "toy's own options" in out
+    assert "--toy-assets-path" in out
+    assert "TOY_ASSETS_PATH stands in for --toy-assets-path" in out
+    assert "--noise" in out
+    assert runs.asked == []
+    without = invoke("run", "--platform", "toy", "-h")[1]
+    assert "--toy-assets-path" in without
+    assert "--noise" not in without
+
+
+def test_help_is_there_without_the_default_platform(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rpent_box import plugins
+
+    monkeypatch.setattr(plugins, "_entries", lambda group: {})
+    code, out, _ = invoke("run", "--help")
+    assert code == 0
+    assert "--scene-seed" in out
+    assert "there is no platform called libero" in out
+
+
 def test_words_behind_two_dashes_are_the_backends(runs: Runs) -> None:
     assert invoke(*TOY, "--", "--noise", "0.3")[0] == 0
     assert runs.asked[0].backend_arguments == ("--noise=0.3",)
@@ -186,7 +244,10 @@ def test_variables_of_the_backend_fill_python_and_root(
         ((*TOY, "--launcher", "podman"), "podman"),
         ((*TOY, "--video", "some"), "some"),
         ((*TOY, "--episodes", "0"), "episodes"),
-        ((*TOY, "--task", "-1"), "task"),
+        ((*TOY, "--first-init-state", "-1"), "first-init-state"),
+        ((*TOY, "--scene-seed", "one"), "scene-seed"),
+        ((*TOY, "--toy-colour", "red"), "the platform toy has no option colour"),
+        ((*TOY, "--assets-path", "/a"), "Did you mean --toy-assets-path?"),
         ((*TOY, "--seed"), "seed"),
         (("dance",), "dance"),
     ],

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from rpent_box.cli.show_run import render_summary
+from rpent_box.contracts.control_messages import Restart
 from rpent_box.evaluate.summary import RunSummary
 from rpent_box.sim.results import EpisodeRow
 
@@ -58,3 +59,42 @@ def test_a_video_that_could_not_be_written_is_explained(row: Rows, summary: Summ
 def test_a_borrowed_worker_is_named_by_its_endpoint(row: Rows, summary: Summaries) -> None:
     text = render_summary(replace(summary(row()), endpoint="tcp://gpu:5555"))
     assert "toy (built-in), borrowed at tcp://gpu:5555, seed 7" in text
+
+
+def test_an_episode_that_was_begun_again_is_named_with_the_reason(
+    row: Rows, summary: Summaries
+) -> None:
+    hung = Restart(
+        why="hung",
+        reason="no sign of progress for 600 s",
+        phase="resetting",
+        step=0,
+        silent_s=600.2,
+        at="2026-01-01T00:00:00+00:00",
+        log="simulator.log",
+    )
+    died = replace(hung, why="died", reason="killed by SIGSEGV", log="simulator.1.log")
+    rows = [row(episode=0), replace(row(episode=1), restarts=(hung, died))]
+    text = render_summary(summary(*rows))
+    assert (
+        "again      episode 1 was begun again 2 times:\n"
+        "           the simulator hung at: resetting, step 0 "
+        "(no sign of progress for 600 s): simulator.log\n"
+        "           the simulator died at: resetting, step 0 (killed by SIGSEGV): simulator.1.log\n"
+    ) in text
+    assert "begun again" not in render_summary(summary(row()))
+
+
+def test_what_the_platform_remarks_on_is_counted_over_all_steps(
+    row: Rows, summary: Summaries
+) -> None:
+    rows = [
+        replace(row(episode=0), remarks={"the left hand was held": 2}),
+        replace(
+            row(episode=1), remarks={"the left hand was held": 3, "the right hand was held": 9}
+        ),
+    ]
+    text = render_summary(summary(*rows))
+    assert "note       the right hand was held: in 9 of 24 steps\n" in text
+    assert "note       the left hand was held: in 5 of 24 steps\n" in text
+    assert "note" not in render_summary(summary(row()))

@@ -6,8 +6,14 @@ from typing import Annotated
 
 import pytest
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from rpent_box.cli.words import backend_arguments, platform_arguments
+from rpent_box.cli.words import (
+    backend_arguments,
+    platform_arguments,
+    platform_flags,
+    split_platform_words,
+)
 from rpent_box.errors import BadOption
 from rpent_box.plugins import find_platform
 from rpent_box.worker.backend import BackendSpec
@@ -112,11 +118,77 @@ def test_defaults_are_left_out() -> None:
 @pytest.mark.usefixtures("toy")
 def test_platform_options_are_checked_against_the_platform() -> None:
     plugin = find_platform("toy")
-    assert platform_arguments(plugin, ["step_delay_s=0.5"]) == ("--step-delay-s=0.5",)
+    found = platform_arguments(plugin, ["step_delay_s=0.5"], environ={})
+    assert found == ("--step-delay-s=0.5",)
     with pytest.raises(BadOption, match="the platform toy has no option colour"):
-        platform_arguments(plugin, ["colour=red"])
+        platform_arguments(plugin, ["colour=red"], environ={})
     with pytest.raises(BadOption, match="KEY=VALUE"):
-        platform_arguments(plugin, ["=red"])
+        platform_arguments(plugin, ["=red"], environ={})
+    with pytest.raises(BadOption) as caught:
+        platform_arguments(plugin, ["asset_path=."], environ={})
+    assert caught.value.hint == "Did you mean assets_path? See: rpent-box list --platform toy"
+
+
+@pytest.mark.usefixtures("toy")
+def test_words_with_a_platforms_name_are_its_own_and_no_others() -> None:
+    plugin = replace(find_platform("toy"), aliases=("plaything",))
+    given = ["--config", "a.yaml", "--toy-assets-path", "/a", "--toy-needs-assets", "--steps=3"]
+    given += ["--no-toy-needs-assets", "--plaything-step-delay-s=0.5", "--toys", "stray"]
+    mine, others = split_platform_words(plugin, given)
+    assert mine == [
+        "--assets-path",
+        "/a",
+        "--needs-assets",
+        "--no-needs-assets",
+        "--step-delay-s=0.5",
+    ]
+    assert others == ["--config", "a.yaml", "--steps=3", "--toys", "stray"]
+    assert platform_arguments(plugin, ["breaks=reset"], words=mine, environ={}) == (
+        "--step-delay-s=0.5",
+        "--assets-path=/a",
+        "--breaks=reset",
+    )
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_word_with_a_platforms_name_that_is_no_option_is_refused_with_the_nearest() -> None:
+    with pytest.raises(BadOption, match="the platform toy has no option asset-path") as caught:
+        split_platform_words(find_platform("toy"), ["--toy-asset-path", "/a"])
+    assert caught.value.hint.startswith("Did you mean --toy-assets-path?")
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_platforms_option_without_its_value_is_refused() -> None:
+    plugin = find_platform("toy")
+    mine, _ = split_platform_words(plugin, ["--toy-assets-path"])
+    with pytest.raises(BadOption, match="--assets-path: expected one argument"):
+        platform_arguments(plugin, [], words=mine, environ={})
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_platforms_name_that_was_forgotten_is_suggested() -> None:
+    with pytest.raises(BadOption) as caught:
+        backend_arguments(
+            spec_with(Options),
+            words=["--assets-path", "/a"],
+            pairs=(),
+            predict_future=False,
+            known=["--episodes", *platform_flags(find_platform("toy"))],
+            environ={},
+        )
+    assert caught.value.hint == "Did you mean --toy-assets-path?"
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_declared_variable_stands_in_for_a_platforms_option(tmp_path: Path) -> None:
+    plugin = find_platform("toy")
+    environ = {"TOY_ASSETS_PATH": str(tmp_path)}
+    assert platform_arguments(plugin, [], environ=environ) == (f"--assets-path={tmp_path}",)
+    given = platform_arguments(plugin, ["assets_path=/mine"], environ=environ)
+    assert given == ("--assets-path=/mine",)
+    said = "TOY_ASSETS_PATH, which stands in for --toy-assets-path, names /none"
+    with pytest.raises(BadOption, match=said):
+        platform_arguments(plugin, [], environ={"TOY_ASSETS_PATH": "/none"})
 
 
 def test_a_declared_variable_stands_in_for_an_option_that_is_not_given() -> None:

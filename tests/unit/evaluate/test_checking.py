@@ -3,7 +3,7 @@ import pytest
 from msgspec import Struct
 from rpent_box_toy.running import register_toy, toy_config
 
-from rpent_box.errors import BadOption, UnknownName, UsageError
+from rpent_box.errors import AssetsMissing, BadOption, UnknownName, UsageError
 from rpent_box.evaluate.checking import check
 
 
@@ -39,6 +39,40 @@ def test_an_option_given_wins_over_the_suites_limit(tmp_path):
     assert checked(tmp_path, max_steps=9, suite="toy_hard").plan.max_steps == 9
 
 
+def test_a_task_may_be_named_and_the_plan_says_both(tmp_path):
+    plan = checked(tmp_path, task="reach_again").plan
+    assert (plan.task, plan.task_name) == (1, "reach_again")
+
+
+def test_a_task_may_have_a_limit_of_its_own_and_states_may_be_numbered_from_elsewhere(tmp_path):
+    plan = checked(tmp_path, suite="toy_seeded", task="far").plan
+    assert (plan.max_steps, plan.first_init_state) == (60, 1000)
+    assert [plan.play(episode, "").init_state for episode in (0, 1)] == [1000, 1001]
+    plan = checked(tmp_path, suite="toy_seeded", first_init_state=7, max_steps=5).plan
+    assert (plan.max_steps, plan.first_init_state) == (5, 7)
+
+
+def test_what_a_platform_requires_is_looked_at_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("--assets-path", "assets")
+    with pytest.raises(BadOption, match=f"no file or folder at {tmp_path}/assets"):
+        checked(tmp_path, platform_arguments=words)
+    (tmp_path / "assets").mkdir()
+    with pytest.raises(AssetsMissing, match=f"no pictures.txt in {tmp_path}/assets") as caught:
+        checked(tmp_path, platform_arguments=words)
+    assert "toy-draw DIR" in caught.value.hint
+    (tmp_path / "assets" / "pictures.txt").touch()
+    plan = checked(tmp_path, platform_arguments=words).plan
+    assert plan.platform_arguments == (f"--assets-path={tmp_path}/assets",)
+
+
+def test_every_scene_of_a_run_is_looked_at_before_anything_starts(tmp_path):
+    seeded = {"suite": "toy_seeded", "episodes": 2}
+    assert checked(tmp_path, **seeded, first_init_state=999_998).plan.first_init_state == 999_998
+    with pytest.raises(AssetsMissing, match="no picture of 1000000"):
+        checked(tmp_path, **seeded, first_init_state=999_999)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -46,6 +80,8 @@ def test_an_option_given_wins_over_the_suites_limit(tmp_path):
         ({"backend": "nobody"}, "no backend called nobody"),
         ({"suite": "toy_none"}, "no suite called toy_none"),
         ({"task": 5}, "no task 5"),
+        ({"task": -1}, "no task -1"),
+        ({"task": "rech"}, "no task rech"),
     ],
 )
 def test_unknown_names_are_refused_with_the_known_ones(tmp_path, changes, said):

@@ -121,21 +121,24 @@ def test_nothing_is_built_when_every_image_is_ready(tmp_path, engine):
     assert engine.built == []
 
 
-def test_a_run_builds_the_images_of_both_programs_before_it_looks_for_them(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("recipe", "made_from"), [("", "table"), ("furniture", "furniture")])
+def test_a_run_builds_the_images_of_both_programs_before_it_looks_for_them(
+    tmp_path, monkeypatch, recipe, made_from
+):
     built = []
     monkeypatch.setattr(
         programs, "build_images_of", lambda wanted, launcher, config, say: built.append(wanted)
     )
     monkeypatch.setattr(programs, "find_resources", lambda target, *_: built.append(target))
     checked = SimpleNamespace(
-        plugin=SimpleNamespace(name="table"),
+        plugin=SimpleNamespace(name="table", recipe=recipe),
         spec=SimpleNamespace(name="arm"),
         needs=Needs(device="cpu", cpu_variant=True),
     )
     for build in (True, False):
         config = toy_config(tmp_path, build=build)
         programs.gather(config, checked, DOCKER, SilentWatcher())
-    worker, simulator = Target("backend", "arm", "cpu"), Target("platform", "table")
+    worker, simulator = Target("backend", "arm", "cpu"), Target("platform", made_from)
     assert built == [[simulator, worker], worker, simulator, worker, simulator]
 
 

@@ -91,8 +91,10 @@ class Builds:
             raise LaunchError(f"{default} could not be pulled", hint="Give a base: --base IMAGE")
         return default
 
-    def make(self, *wanted: Target, base: str | None = None) -> list[str]:
-        return build.build_images(wanted, say=lambda _text: None, environ={}, base=base)
+    def make(self, *wanted: Target, base: str | None = None, golden: bool = True) -> list[str]:
+        return build.build_images(
+            wanted, say=lambda _text: None, environ={}, base=base, golden=golden
+        )
 
     def words(self) -> dict[str, tuple[str, ...]]:
         """Return what was built → the words that built it."""
@@ -103,6 +105,17 @@ class Builds:
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builds:
     monkeypatch.setattr(Recipe, "inputs", lambda _recipe: "digest")
     return Builds(tmp_path, monkeypatch)
+
+
+def test_only_a_simulator_that_shall_not_be_compared_is_told_so(builds: Builds) -> None:
+    for golden, told in ((True, False), (False, True)):
+        builds.rounds.clear()
+        builds.make(Target("platform", "table"), Target("backend", "arm"), golden=golden)
+        words = builds.words()
+        simulator = words[f"building {image_name('platform', 'table')}"]
+        worker = words[f"building {image_name('backend', 'arm')}"]
+        assert ("--build-arg=GOLDEN=skipped" in simulator) is told
+        assert not any("GOLDEN" in word for word in worker)
 
 
 def test_a_variant_is_built_under_its_own_tag_and_with_its_name(builds: Builds) -> None:
@@ -156,6 +169,29 @@ def test_a_failing_command_ends_the_others_and_shows_its_last_lines(tmp_path: Pa
     assert "no space left" in caught.value.message
     assert str(bad.log) in caught.value.hint
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "#9 ERROR: executor failed running [/bin/sh -c it]: exit code: 1\n------\n"
+        " > [stage-2 7/8] RUN it:\n------\nexecutor failed running [/bin/sh -c it]: exit code: 1",
+        "#9 ERROR: process it did not complete\n------\n > [stage-2 7/8] RUN it:\n------\n"
+        "Dockerfile.sim:9\n----------\n   8 |     # Why.\n   9 | >>> RUN it\n----------\n"
+        "ERROR: failed to solve: process it did not complete",
+    ],
+)
+def test_what_the_failing_step_of_a_build_said_is_not_hidden_by_its_frame(
+    frame: str, tmp_path: Path
+) -> None:
+    log = f"#9 2.1 physics: it floats\n{frame}"
+    with pytest.raises(LaunchError) as caught:
+        run_all(
+            [_python(tmp_path, "bad", f"print({log!r}); raise SystemExit(1)")],
+            timeout_s=30,
+            say=lambda _text: None,
+        )
+    assert caught.value.message.splitlines()[1:] == ["  #9 2.1 physics: it floats"]
 
 
 def test_a_late_command_is_ended(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from rpent_box.launch.checkpoints import (
     write_manifest,
     written_path,
 )
+from rpent_box.sim.platform import Suite
 from rpent_box.worker.backend import BackendSpec
 
 
@@ -75,11 +76,16 @@ def look(path: Path, *suites: str, options: Options = DEFAULTS) -> CheckpointMan
     return inspect_checkpoint(SPEC, options, path, "libero", suites, say=lambda text: None)
 
 
+def suite_called(name: str, *, variant_of: str = "") -> Suite:
+    return Suite(name=name, tasks=("one",), max_steps=1, init_states=1, variant_of=variant_of)
+
+
 def run(
     path: Path | None, suite: str | None = None, *words: str, spec: BackendSpec = SPEC
 ) -> CheckpointManifest | None:
     given = None if path is None else str(path)
-    return checkpoint_of_run(spec, words, given, "libero", suite, say=lambda text: None)
+    played = None if suite is None else suite_called(suite)
+    return checkpoint_of_run(spec, words, given, "libero", played, say=lambda text: None)
 
 
 def tie(path: Path, *suites: str) -> None:
@@ -178,6 +184,26 @@ def test_a_run_of_another_suite_is_refused(folder: Path) -> None:
     )
 
 
+def test_a_variant_of_a_tied_suite_may_be_played_and_one_of_another_may_not(folder: Path) -> None:
+    tie(folder, "libero_spatial")
+    swapped = suite_called("libero_spatial_swap", variant_of="libero_spatial")
+    other = suite_called("libero_goal_swap", variant_of="libero_goal")
+    # Tied on the platform `libero`; variants are played on one of another name.
+    for play in (
+        lambda suite: require_usable(SPEC, (), str(folder), "libero-pro", suite),
+        lambda suite: checkpoint_of_run(
+            SPEC, (), str(folder), "libero-pro", suite, say=lambda text: None
+        ),
+    ):
+        play(swapped)
+        with pytest.raises(BadCheckpoint) as caught:
+            play(other)
+        assert caught.value.message == (
+            "the checkpoint ours was trained on libero_spatial; you asked for libero_goal_swap, "
+            "a variant of libero_goal"
+        )
+
+
 def test_what_needs_no_hashing_is_refused_without_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,14 +211,14 @@ def test_what_needs_no_hashing_is_refused_without_it(
     monkeypatch.setattr(
         "rpent_box.launch.checkpoints.FileHashes", lambda cache: pytest.fail("a file was hashed")
     )
-    require_usable(SPEC, (), str(folder), "libero", "libero_spatial")
+    require_usable(SPEC, (), str(folder), "libero", suite_called("libero_spatial"))
     require_usable(SPEC, (), str(folder), "libero", None)
-    require_usable(SPEC, (), None, "libero", "libero_spatial")
+    require_usable(SPEC, (), None, "libero", suite_called("libero_spatial"))
     with pytest.raises(BadCheckpoint, match="you asked for libero_10"):
-        require_usable(SPEC, (), str(folder), "libero", "libero_10")
+        require_usable(SPEC, (), str(folder), "libero", suite_called("libero_10"))
     (folder / "stats.json").unlink()
     with pytest.raises(BadCheckpoint, match="stats.json"):
-        require_usable(SPEC, (), str(folder), "libero", "libero_spatial")
+        require_usable(SPEC, (), str(folder), "libero", suite_called("libero_spatial"))
 
 
 def test_suites_that_only_the_files_name_count_as_well(folder: Path) -> None:
@@ -324,7 +350,9 @@ def test_of_a_checkpoint_that_is_only_a_name_the_files_that_options_name_count(
     assert manifest.checkpoint == "org/model"
     assert [file.role for file in manifest.files] == ["statistics"]
     with pytest.raises(BadCheckpoint, match=r"gone\.json"):
-        require_usable(spec, ["--statistics=/gone.json"], "org/model", "libero", "libero_10")
+        require_usable(
+            spec, ["--statistics=/gone.json"], "org/model", "libero", suite_called("libero_10")
+        )
 
 
 def test_a_path_with_a_space_can_be_copied_from_the_hint(folder: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rpent_box.errors import EnvironmentMissing, LaunchError
-from rpent_box.launch import environments, system_packages
+from rpent_box.launch import environments
 from rpent_box.launch.recipe import Recipe
 
 FAKE_UV = """#!/bin/sh
@@ -214,44 +214,3 @@ def test_uv_gets_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert given["UV_DEFAULT_INDEX"] == "https://index.test/simple"
     assert "file:///somewhere/simple" in given["UV_INDEX"]
     assert "VIRTUAL_ENV" not in given
-
-
-def test_missing_packages_are_named_and_a_new_name_counts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    dpkg = tmp_path / "dpkg-query"
-    dpkg.write_text(
-        "#!/bin/sh\necho 'liba installed'\necho 'libbt64 installed'\necho 'libc config-files'\n"
-    )
-    dpkg.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert system_packages.missing_system_packages(["liba", "libb", "libc"]) == ["libc"]
-
-
-def test_without_root_the_error_gives_the_one_command(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(system_packages, "missing_system_packages", lambda _names: ["liba", "libb"])
-    monkeypatch.setattr(system_packages, "root_prefix", lambda: None)
-    with pytest.raises(EnvironmentMissing) as caught:
-        system_packages.install_system_packages(
-            ["liba", "libb"], log=tmp_path / "log", environ={}, say=lambda _text: None
-        )
-    assert caught.value.hint == "Install them: sudo apt-get install liba libb"
-
-
-def test_with_root_packages_are_installed_without_a_question(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    apt = tmp_path / "apt-get"
-    apt.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >>{tmp_path}/calls\n')
-    apt.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(system_packages, "missing_system_packages", lambda _names: ["liba"])
-    system_packages.install_system_packages(
-        ["liba"], log=tmp_path / "log", environ=dict(os.environ), say=lambda _text: None, prefix=()
-    )
-    assert (tmp_path / "calls").read_text().splitlines() == [
-        "noninteractive update",
-        "noninteractive install --yes --no-install-recommends liba",
-    ]

@@ -99,13 +99,17 @@ def worker(
 
 
 def simulator(
-    box: Box, launcher: Containers | Processes, tmp_path: Path, **more: int | str
+    box: Box,
+    launcher: Containers | Processes,
+    tmp_path: Path,
+    options: tuple[str, ...] = ("--step-delay-s=2.0",),
+    **more: int | str,
 ) -> Program:
     return simulator_program(
         PLATFORM,
         launcher,
         box,
-        options=("--other=2",),
+        options=options,
         output_dir=tmp_path / "run",
         threads=1,
         log="/tmp/simulator.log",
@@ -181,7 +185,7 @@ def test_the_simulators_words_are_understood_by_its_server(box: Box, tmp_path: P
         known, rest = simulator_parser().parse_known_args(program.arguments)
         assert known.platform == PLATFORM.name
         assert str(known.lease) == value(program, "--lease")
-        assert rest == ["--other=2"]
+        assert rest == ["--step-delay-s=2.0"]
 
 
 def test_the_output_folder_is_named_as_the_simulator_sees_it(tmp_path: Path) -> None:
@@ -315,6 +319,33 @@ def test_a_path_among_the_options_that_leads_nowhere_is_refused(box: Box) -> Non
     with pytest.raises(BadOption, match="no file or folder at /nowhere") as caught:
         worker(box, Containers(), spec, options=("--config=/nowhere",))
     assert "--config PATH" in caught.value.hint
+
+
+def test_a_path_among_a_simulators_options_is_seen_in_its_container_and_read_only(
+    box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    drawn, assets = tmp_path / "drawn", tmp_path / "assets"
+    drawn.mkdir()
+    assets.mkdir()
+    (assets / "meshes").symlink_to(drawn)
+    words = ("--assets-path", "assets", "--step-delay-s=2.0")
+    program = simulator(box, Containers(), tmp_path, words)
+    assert program.arguments[-2:] == ("--step-delay-s=2.0", f"--assets-path={assets}")
+    seen = mounts(program)
+    # Where a link leads is mounted too, or it would lead nowhere in the container.
+    for folder in (assets, drawn):
+        assert seen[str(folder)] == Mount(str(folder), str(folder), read_only=True)
+    as_process = simulator(box, Processes(), tmp_path, words)
+    assert as_process.arguments[-1] == f"--assets-path={assets}"
+
+
+def test_a_path_of_a_simulator_that_leads_nowhere_is_refused_by_the_name_people_type(
+    box: Box, tmp_path: Path
+) -> None:
+    with pytest.raises(BadOption, match="no file or folder at /nowhere") as caught:
+        simulator(box, Containers(), tmp_path, ("--assets-path=/nowhere",))
+    assert "--toy-assets-path PATH" in caught.value.hint
 
 
 def test_a_simulator_may_draw_on_a_gpu_where_one_is_given(box: Box, tmp_path: Path) -> None:

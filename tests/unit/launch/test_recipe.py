@@ -4,18 +4,21 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
+from rpent_box_toy.platform import PLATFORM
 
 from rpent_box.errors import LaunchError
-from rpent_box.launch.recipe import Target, find_recipe, recipe_names
+from rpent_box.launch.recipe import Target, find_recipe, platform_target, recipe_names
 
 SOURCE = f"thing https://forge.test/thing.git {'a' * 40} {'b' * 40}\n"
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a checkout with one image of two variants and a source, and one of neither."""
+    """Return a checkout with an image of two variants and a source, one of neither, a platform."""
     for name in ("arm", "plain", "base"):
         (tmp_path / "images" / name).mkdir(parents=True)
+    (tmp_path / "platforms/table").mkdir(parents=True)
     (tmp_path / "rpent_box").mkdir()
     files = {
         "pyproject.toml": "[project]\n",
@@ -29,6 +32,12 @@ def checkout(tmp_path: Path) -> Path:
         "images/arm/requirements-cpu.in": "torch\n",
         "images/arm/requirements-cpu.lock": "torch==1+cpu\n",
         "images/arm/sources.lock": f"# Where it comes from.\n\n{SOURCE}",
+        "images/base/install_packages.py": "",
+        "images/base/golden.sh": "",
+        "images/base/start.sh": "",
+        "Dockerfile.sim": "FROM scratch\n",
+        "platforms/table/requirements.lock": "mujoco==1\n",
+        "platforms/table/packages.txt": "# Why.\nliba\nmesa/bookworm-backports\n",
         "images/plain/Dockerfile": "FROM scratch\n",
         "images/plain/requirements.lock": "onnx==1\n",
     }
@@ -86,3 +95,23 @@ def test_the_script_that_gets_sources_is_no_part_of_an_image_without_any(checkou
     before = plain.inputs()
     change(checkout / "images/base/get_source.py")
     assert plain.inputs() == before
+
+
+def test_a_simulators_image_gets_old_by_what_installs_compares_and_starts_it(
+    checkout: Path,
+) -> None:
+    table = find_recipe("platform", "table", checkout=checkout)
+    assert table.packages == ("liba", "mesa/bookworm-backports")
+    plain = find_recipe("backend", "plain", checkout=checkout).inputs()
+    for name in ("install_packages.py", "golden.sh", "start.sh"):
+        before = table.inputs()
+        change(checkout / "images/base" / name)
+        assert table.inputs() != before, name
+    assert find_recipe("backend", "plain", checkout=checkout).inputs() == plain
+
+
+def test_platforms_may_be_made_from_one_recipe() -> None:
+    assert platform_target(PLATFORM) == Target("platform", "toy")
+    shared = platform_target(replace(PLATFORM, recipe="table"))
+    assert shared == Target("platform", "table")
+    assert shared.command == "rpent-box build table"

@@ -9,7 +9,12 @@ from msgspec.structs import replace
 from rpent_box_toy.backend import MISMATCHES, ToyBackend, ToyBackendOptions
 from rpent_box_toy.platform import META, ToyOptions, ToyPlatform
 
-from rpent_box.contracts.control_messages import ConnectWorker, PlayEpisode, SimHello
+from rpent_box.contracts.control_messages import (
+    ConnectWorker,
+    PlayEpisode,
+    Progress,
+    SimHello,
+)
 from rpent_box.contracts.messages import Welcome
 from rpent_box.errors import (
     DeadlineExceeded,
@@ -18,8 +23,10 @@ from rpent_box.errors import (
     ProgramDied,
     ProtocolMismatch,
     SimulatorError,
+    SimulatorHangs,
     StartTimeout,
 )
+from rpent_box.sim import client as client_module
 from rpent_box.sim.client import SimClient, await_death
 from rpent_box.sim.control import ControlAnswer, ControlQuestion, ControlServer
 from rpent_box.sim.server import SimServer
@@ -268,7 +275,7 @@ def test_a_simulator_that_is_never_ready_is_a_timeout_that_names_its_phase(endpo
     assert served.exit_code == 0
 
 
-def test_an_episode_that_stalls_is_a_timeout_that_names_the_step(endpoint, play):
+def test_a_chunk_without_a_sign_of_progress_is_a_hang_that_names_the_step(endpoint, play):
     options = ToyOptions(step_delay_s=0.3)
     with (
         toy_simulator(endpoint, options),
@@ -277,8 +284,111 @@ def test_an_episode_that_stalls_is_a_timeout_that_names_the_step(endpoint, play)
         client.wait_ready(timeout_s=PATIENCE_S)
         client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
         short = replace(play, max_steps=4)
-        with pytest.raises(DeadlineExceeded, match=r"it stood at: \w+, step 0 of 4"):
-            client.play(short, lambda _: None, timeout_s=PATIENCE_S, stall_timeout_s=0.4)
+        with pytest.raises(SimulatorHangs, match=r"it stood at: acting, step 0 of 4"):
+            # The time for a prediction is no time for a chunk.
+            client.play(
+                short,
+                lambda _: None,
+                timeout_s=PATIENCE_S,
+                stall_timeout_s=0.4,
+                prediction_timeout_s=PATIENCE_S,
+            )
+
+
+class Slow(ToyPolicy):
+    """A policy whose predictions take half a second."""
+
+    def predict(self, observation, *, episode=None):
+        time.sleep(0.5)
+        return super().predict(observation, episode=episode)
+
+
+@pytest.mark.parametrize(("prediction_timeout_s", "goes_on"), [(PATIENCE_S, True), (0.0, False)])
+def test_only_while_the_model_is_awaited_is_its_time_allowed(
+    endpoint, play, prediction_timeout_s, goes_on
+):
+    with (
+        ServedSimulator(
+            endpoint,
+            open_platform=lambda: ToyPlatform(ToyOptions()),
+            connect=lambda wanted, platform: Slow(),
+        ),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        limits = {"stall_timeout_s": 0.2, "prediction_timeout_s": prediction_timeout_s}
+        told = []
+        hard = replace(play, suite="toy_hard", max_steps=8)
+        if goes_on:
+            played = client.play(hard, told.append, timeout_s=PATIENCE_S, **limits)
+            assert played.steps == 8
+        else:
+            with pytest.raises(SimulatorHangs, match="it stood at: predicting, step 0 of 8"):
+                client.play(hard, told.append, timeout_s=PATIENCE_S, **limits)
+
+
+def test_going_on_for_too_long_is_no_hang(endpoint, play):
+    with (
+        toy_simulator(endpoint, ToyOptions(step_delay_s=0.02)),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        endless = replace(play, suite="toy_hard", max_steps=100)
+        with pytest.raises(DeadlineExceeded, match=r"goes on, but did not end within 0 s"):
+            client.play(endless, lambda _: None, timeout_s=0.3, stall_timeout_s=PATIENCE_S)
+
+
+def test_a_pause_of_the_host_itself_is_not_taken_for_silence(endpoint, play, monkeypatch):
+    monkeypatch.setattr(client_module, "LONGEST_LOOK_S", 0.05)
+    pauses = []
+
+    def stopped_meanwhile():
+        # As with Ctrl-Z: everything stands still in here, for far longer than the limit.
+        if not pauses:
+            pauses.append(1)
+            time.sleep(1.0)
+
+    options = ToyOptions(step_delay_s=0.15)
+    with toy_simulator(endpoint, options), SimClient(endpoint, watch=nobody_died) as client:
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        client._watch = stopped_meanwhile
+        short = replace(play, max_steps=12, suite="toy_hard")
+        played = client.play(short, lambda _: None, timeout_s=1.5, stall_timeout_s=0.9)
+    assert pauses
+    assert played.steps == 12
+
+
+def test_a_server_that_does_not_answer_when_asked_to_connect_hangs(endpoint):
+    may_connect = threading.Event()
+
+    def connect(wanted, platform):
+        may_connect.wait(PATIENCE_S)
+        return ToyPolicy()
+
+    with (
+        ServedSimulator(endpoint, open_platform=lambda: ToyPlatform(ToyOptions()), connect=connect),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        with pytest.raises(SimulatorHangs, match="was asked to connect to the worker"):
+            client.connect_worker(CONNECT, timeout_s=0.3)
+        may_connect.set()
+
+
+def test_what_is_told_has_left_before_the_teller_goes_on(endpoint):
+    with ControlServer(endpoint) as control, connect_raw(endpoint) as dealer:
+        dealer.send(ControlQuestion(id=3, body=CONNECT))
+        call = control.take(PATIENCE_S)
+        sent = []
+        send = control._router.send
+        control._router.send = lambda *words: sent.append(1) or send(*words)
+        control.tell(call, Progress(phase="acting", steps=4))
+        assert sent == [1]
+        answer, _ = dealer.receive(deadline())
+    assert (answer.id, answer.body) == (3, Progress(phase="acting", steps=4))
 
 
 def test_a_deadline_that_passed_at_the_worker_is_told_and_not_taken_for_our_own(endpoint, play):

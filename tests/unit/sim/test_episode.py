@@ -67,6 +67,19 @@ def silent(_progress):
     """Listen to nothing."""
 
 
+class RemarkingPlatform(ToyPlatform):
+    """Has something to say of every chunk."""
+
+    def apply(self, actions):
+        applied = super().apply(actions)
+        return replace(applied, remarks={"windy": applied.steps, "late": 1})
+
+
+def test_what_the_platform_remarks_on_is_added_up(play):
+    played = play_episode(RemarkingPlatform(ToyOptions()), InProcessPolicy(), play, silent)
+    assert played.remarks == {"windy": played.steps, "late": played.predictions}
+
+
 def test_a_good_policy_solves_the_task_and_every_executed_action_is_saved(platform, play, tmp_path):
     played = play_episode(platform, InProcessPolicy(), play, silent)
     saved = np.load(tmp_path / "actions.npy", allow_pickle=False)
@@ -141,15 +154,46 @@ def test_the_stages_account_for_the_acting_time(play):
     assert played.stages_s["simulate"] >= 0.002 * played.steps
 
 
-def test_progress_is_told_after_each_chunk(platform, play):
+def test_progress_tells_whose_turn_it_is_and_how_far_the_episode_is(platform, play):
     told = []
     played = play_episode(platform, InProcessPolicy(), play, told.append)
-    assert [progress.phase for progress in told[:2]] == ["resetting", "acting"]
-    steps = [progress.steps for progress in told[1:]]
+    turns = ["predicting", "acting"] * played.predictions
+    assert [progress.phase for progress in told] == [
+        "resetting",
+        "resetting the model",
+        *turns,
+        "acting",
+    ]
+    steps = [progress.steps for progress in told]
     assert steps == sorted(steps)
     assert steps[-1] == played.steps
     assert told[-1].success
-    assert len(steps) == played.predictions + 1
+    assert not told[-2].success
+
+
+def test_the_turn_is_told_before_it_begins(platform, play):
+    told = []
+    policy = InProcessPolicy()
+    seen = {}
+
+    def looking_first(what, call):
+        def looked(*words, **more):
+            seen.setdefault(what, told[-1].phase)
+            return call(*words, **more)
+
+        return looked
+
+    platform.reset = looking_first("reset", platform.reset)
+    platform.apply = looking_first("apply", platform.apply)
+    policy.reset = looking_first("reset of the model", policy.reset)
+    policy.predict = looking_first("predict", policy.predict)
+    play_episode(platform, policy, play, told.append)
+    assert seen == {
+        "reset": "resetting",
+        "reset of the model": "resetting the model",
+        "predict": "predicting",
+        "apply": "acting",
+    }
 
 
 @pytest.mark.parametrize(

@@ -167,3 +167,14 @@ def test_a_manifest_that_cannot_be_read_is_an_error(tmp_path):
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(OutputError, match="is not a run's manifest"):
         read_manifest(tmp_path)
+
+
+def test_a_restart_is_counted_at_once_and_torn_files_of_that_attempt_go(tmp_path):
+    with RunRecord(str(tmp_path), PLAN, STARTED) as record:
+        folder = record.episode_folder(1)
+        (folder / ".episode.mp4.4711.partial").touch()
+        (folder / "actions.npy").touch()
+        record.count_restart(1)
+        record.count_restart(2)
+        assert read_manifest(record.run_dir).restarts == 2
+        assert [path.name for path in folder.iterdir()] == ["actions.npy"]

@@ -2,10 +2,11 @@
 import os
 import re
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rpent_box.contracts.control_messages import EpisodePlayed
+from rpent_box.contracts.control_messages import EpisodePlayed, Restart
 from rpent_box.errors import OutputError
 from rpent_box.sim.results import (
     ResultsWriter,
@@ -42,6 +43,30 @@ def test_a_row_reads_back_as_it_was_written(tmp_path):
         for row in rows:
             writer.append(row)
     assert read_results(tmp_path) == rows
+
+
+def test_a_row_from_before_restarts_were_recorded_still_reads(tmp_path):
+    row = row_of(PLAYED, run="run-1")
+    fields = msgspec.to_builtins(row)
+    assert fields.pop("restarts") == ()
+    (tmp_path / "results.jsonl").write_bytes(msgspec.json.encode(fields) + b"\n")
+    assert read_results(tmp_path) == [row]
+
+
+def test_what_became_of_earlier_attempts_reads_back(tmp_path):
+    restart = Restart(
+        why="died",
+        reason="killed by SIGSEGV",
+        phase="acting",
+        step=4,
+        silent_s=0.2,
+        at="2026-01-01T00:00:00+00:00",
+        log="simulator.log",
+    )
+    row = row_of(replace(PLAYED, restarts=(restart,)), run="run-1")
+    with ResultsWriter(tmp_path) as writer:
+        writer.append(row)
+    assert read_results(tmp_path) == [row]
 
 
 def test_a_row_is_on_the_disk_before_the_writer_closes(tmp_path):

@@ -61,3 +61,20 @@ def test_no_frame_is_an_error_and_no_file(tmp_path):
     with pytest.raises(ValueError, match="no frame"):
         write_video(iter(()), tmp_path / "episode.mp4", fps=10.0, roles=("primary",))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_cameras_that_the_frames_show_are_drawn_in_the_order_of_the_roles(tmp_path):
+    av = pytest.importorskip("av", reason="PyAV is in the simulator's environment only")
+    roles = ("primary", "primary_4_steps_ago", "wrist")
+    write_video(iter([frame(200)]), tmp_path / "episode.mp4", fps=10.0, roles=roles)
+    with av.open(str(tmp_path / "episode.mp4")) as container:
+        (shown,) = [one.to_ndarray(format="rgb24") for one in container.decode(video=0)]
+    assert shown.shape == (32, 54, 3)
+    assert abs(int(shown[10, 10, 0]) - 200) < 12
+
+
+def test_frames_that_show_no_camera_of_the_platform_are_an_error_and_no_file(tmp_path):
+    pytest.importorskip("av", reason="PyAV is in the simulator's environment only")
+    with pytest.raises(ValueError, match="shows wrist, primary and none of head"):
+        write_video(iter([frame(1)]), tmp_path / "episode.mp4", fps=10.0, roles=("head",))
+    assert list(tmp_path.iterdir()) == []

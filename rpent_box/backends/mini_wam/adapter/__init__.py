@@ -8,8 +8,12 @@ from rpent_box.backends.mini_wam.adapter.encode import encode_libero
 from rpent_box.backends.mini_wam.adapter.pair import Adapter
 from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
 
+_LIBERO = Adapter(space=LIBERO_OSC_DELTA, encode=encode_libero, decode=decode_libero)
+
 ADAPTERS: dict[str, Adapter] = {
-    "libero": Adapter(space=LIBERO_OSC_DELTA, encode=encode_libero, decode=decode_libero),
+    "libero": _LIBERO,
+    # The same robot, cameras and control; other scenes and sentences.
+    "libero-pro": _LIBERO,
 }
 
 __all__ = ["ADAPTERS", "Adapter"]

@@ -7,7 +7,7 @@ import sys
 
 import msgspec
 
-from rpent_box.contracts.control_messages import EpisodePlayed, Progress
+from rpent_box.contracts.control_messages import EpisodePlayed, Progress, Restart
 from rpent_box.evaluate.config import RunConfig
 from rpent_box.evaluate.run import run_episodes
 
@@ -28,6 +28,9 @@ class Teller:
 
     def on_progress(self, episode: int, progress: Progress) -> None:
         _say("progress", episode, progress.steps)
+
+    def on_restart(self, episode: int, restart: Restart) -> None:
+        _say("restart", episode, restart.why)
 
     def on_episode(self, played: EpisodePlayed) -> None:
         _say("episode", played.episode)

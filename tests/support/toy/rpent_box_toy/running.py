@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rpent_box.contracts.control_messages import EpisodePlayed, Progress
+from rpent_box.contracts.control_messages import EpisodePlayed, Progress, Restart
 from rpent_box.evaluate.config import RunConfig
 from rpent_box.launch.marked import marked_processes
 from rpent_box.launch.records import read_records
@@ -68,6 +68,7 @@ class Recorder:
         self.phases: list[tuple[str, str]] = []
         self.progress: list[tuple[int, Progress]] = []
         self.episodes: list[EpisodePlayed] = []
+        self.restarts: list[tuple[int, Restart]] = []
         self._act = on_progress
 
     def on_launcher(self, name: str, why: str) -> None:
@@ -81,6 +82,9 @@ class Recorder:
         if self._act is not None:
             self._act(episode, progress)
 
+    def on_restart(self, episode: int, restart: Restart) -> None:
+        self.restarts.append((episode, restart))
+
     def on_episode(self, played: EpisodePlayed) -> None:
         self.episodes.append(played)
 
@@ -91,12 +95,16 @@ def boxes_in(folder: Path) -> list[str]:
     return [room.name for room in home.iterdir() if room.is_dir()] if home.is_dir() else []
 
 
-def kill_program(folder: Path, role: str) -> None:
-    """Kill the worker or the simulator of the one run under `folder`, without warning."""
+def kill_program(folder: Path, role: str, number: int = signal.SIGKILL) -> int:
+    """Kill the worker or the simulator of the one run under `folder`, without warning.
+
+    Returns its process id. Of several simulators, the last that was started.
+    """
     (box,) = boxes_in(folder)
     records = read_records(folder / "boxes" / box / "programs.json")
-    (pid,) = [int(one.identifier) for one in records.programs if one.name.startswith(role)]
-    os.kill(pid, signal.SIGKILL)
+    pids = [int(one.identifier) for one in records.programs if one.name.startswith(role)]
+    os.kill(pids[-1], number)
+    return pids[-1]
 
 
 def leftovers(folder: Path, box: str) -> list[str]:

@@ -39,7 +39,7 @@ def good() -> Manifest:
 
 
 def read(folder: Path, platform: str = "libero") -> Manifest:
-    return read_checkpoint(folder, platform=platform, name="mine").manifest
+    return read_checkpoint(folder, platforms=[platform], name="mine").manifest
 
 
 def test_a_whole_checkpoint_is_read(tmp_path: Path) -> None:
@@ -119,6 +119,14 @@ def test_an_inspection_names_every_file_and_what_decides_the_actions(tmp_path: P
     }
     assert found.facts["action_horizon"] == "10"
     assert found.suites == ()
+
+
+def test_what_was_trained_for_libero_plays_on_its_variants_too(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path)
+    on_libero, on_variants = (
+        inspect(MiniWamOptions(), folder, platform) for platform in ("libero", "libero-pro")
+    )
+    assert on_libero == on_variants
 
 
 @pytest.mark.parametrize(

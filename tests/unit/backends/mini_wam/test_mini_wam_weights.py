@@ -24,7 +24,7 @@ from rpent_box.worker.backend import PredictionInput
 def test_the_weights_are_small_and_whole() -> None:
     sizes = [(BUILT_IN / file).stat().st_size for file in (WEIGHTS_FILE, FUTURE_FILE)]
     assert sum(sizes) < 10e6
-    manifest = read_checkpoint(BUILT_IN, platform="libero", name="built-in").manifest
+    manifest = read_checkpoint(BUILT_IN, platforms=["libero"], name="built-in").manifest
     assert manifest.licence == "Apache-2.0"
     assert len(manifest.instructions) >= 1
 
