@@ -69,9 +69,11 @@ clean: ## remove environments, caches and build logs; images and runs stay
 
 # One virtual environment for the machine that launches; each mark stands for one set of packages.
 # Of two commands that make it, one waits for the other.
-.venv/.host: pyproject.toml platforms/libero/pyproject.toml | .venv/.made
+.venv/.host: pyproject.toml platforms/libero/pyproject.toml platforms/robocasa/pyproject.toml \
+		platforms/robotwin/pyproject.toml | .venv/.made
 	@echo "installing rpent-box into .venv"
-	@$(PIP) --editable '.[host]' --editable platforms/libero </dev/null
+	@$(PIP) --editable '.[host]' --editable platforms/libero --editable platforms/robocasa \
+	    --editable platforms/robotwin </dev/null
 	@touch $@
 
 .venv/.development: .venv/.host
