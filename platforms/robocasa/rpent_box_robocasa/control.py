@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controllers take, and the check before they take it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpent_box.contracts.control import ControlSpec, control_spec
+from rpent_box.contracts.observation import Actions
+from rpent_box.contracts.spaces import ROBOCASA_12
+from rpent_box.errors import BadActions, ContractError
+
+_NAMES = tuple(field.name for field in ROBOCASA_12.fields)
+
+CONTROL_HZ = ROBOCASA_12.control_hz
+
+PARTS = {"right": (0, 6), "right_gripper": (6, 7), "base": (7, 10), "torso": (10, 11)}
+"""Robosuite's controllers → the columns that each gets. The last column is the arm's mode."""
+
+
+def check_control(control: ControlSpec) -> None:
+    """Raise `ContractError` unless `control` is the one that there is."""
+    if control != control_spec(ROBOCASA_12):
+        raise ContractError(
+            f"robocasa moves in {ROBOCASA_12.id}, not in {control.action_space} "
+            f"with {len(control.action_schema)} columns",
+            hint=f"Models that fit: rpent-box list --space {ROBOCASA_12.id}",
+        )
+
+
+def check_actions(actions: Actions) -> None:
+    """Raise `BadActions` unless `actions` is finite float32 [steps, 12] with at least one row."""
+    if actions.dtype != np.float32:
+        raise BadActions(f"actions are {actions.dtype}; robocasa takes float32")
+    if actions.ndim != 2 or actions.shape[1] != len(_NAMES) or not actions.shape[0]:
+        raise BadActions(
+            f"actions have shape {list(actions.shape)}; robocasa takes [steps, {len(_NAMES)}]: "
+            f"{', '.join(_NAMES)}"
+        )
+    if not np.isfinite(actions).all():
+        row, column = (int(index) for index in np.argwhere(~np.isfinite(actions))[0])
+        raise BadActions(
+            f"{_NAMES[column]} is {actions[row, column]} in step {row}; nothing was executed"
+        )
