@@ -9,7 +9,8 @@ Names are images, platforms, or `tools`; none means all. Options go to `uv pip c
 A lock names every package with its version and the hashes of its files, and no index. An image's
 `requirements.in` is resolved for the one Python and the one processor that its model runs on, and
 so is `requirements-cpu.in`, which may also take wheels from images/wheels. A line in such a file
-that begins with `# lock:` gives it options of its own.
+that begins with `# lock:` gives it options of its own. A platform's pins are the extra `simulator`
+in its `pyproject.toml`, whose `override-dependencies` under `[tool.uv]` are obeyed.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ def _lock_of_platform(folder: Path) -> Lock:
             f"--python-version={find_platform(name).python}",
             LINUX,
             f"--no-emit-package=rpent-box-{name}",
+            # Its pyproject.toml may override what the simulator's packages ask for.
+            f"--project={folder}",
         ),
     )
 

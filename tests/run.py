@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run every test that this machine can run: `make test`. Ends with what was skipped, and why.
 
-Tests run in two Pythons: this one, and the simulator's own, where LIBERO can be imported. Words on
-the command line go to pytest, e.g. `make test ARGS="-k transport"`.
+Tests run in several Pythons: this one, and each simulator's own. Words on the command line go to
+pytest, e.g. `make test ARGS="-k transport"`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct
 
@@ -25,12 +28,18 @@ from rpent_box.launch.build import build_images
 from rpent_box.launch.engine_socket import check_engine, engine_socket
 from rpent_box.launch.environments import build_environment, find_uv
 from rpent_box.launch.lent_wheels import lend_wheels
-from rpent_box.launch.recipe import Target, find_recipe
+from rpent_box.launch.recipe import Target, find_recipe, recipe_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = (Target("backend", "mini-wam"), Target("platform", "libero"))
-SIMULATOR = "libero"
-TEST_PACKAGES = ("hypothesis", "pytest", "pytest-timeout")
+"""What most tests with containers or environments play with. The others are built by their own."""
+ASKED_OF_ALL = ("test_platform_conformance.py", "test_platform_process.py", "test_pairs.py")
+"""What tests/conformance asks of every platform, in its own Python."""
+ALSO_THERE = {"libero": ("tests/unit/sim",)}
+"""Tests of rpent_box itself that are worth another numpy and Python."""
+SIDE_BY_SIDE = 2
+"""Simulators' Pythons that are tested at once: each draws and computes on one processor mostly."""
+TEST_PACKAGES = ("hypothesis", "httpx", "msgpack", "pytest", "pytest-timeout", "websockets")
 TIMEOUT_S = 3600
 NO_TESTS = 5
 """pytest's exit code when a selection leaves none."""
@@ -60,12 +69,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
 def main(words: list[str]) -> int:
     started = time.monotonic()
     without, marks = _missing_machines()
-    parts = [Part(title="this machine", python=sys.executable, paths=("tests",), marks=marks)]
-    try:
-        parts.append(_simulator_part())
-    except LaunchError as error:
-        without.append(f"tests in the simulator's Python: {error}")
-    outcomes = [_run(part, words) for part in parts]
+    here = Part(title="this machine", python=sys.executable, paths=("tests",), marks=marks)
+    # All environments first: tests on this machine start programs in them.
+    simulators = _simulator_parts(without)
+    # Alone, since some of its tests have deadlines.
+    outcomes = [_run(here, words)]
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        outcomes += pool.map(partial(_run_held, words=words), simulators)
     _report(outcomes, without, time.monotonic() - started)
     return 1 if any(outcome.code not in (0, NO_TESTS) for outcome in outcomes) else 0
 
@@ -96,24 +106,49 @@ def _lend_wheels(without: list[str]) -> None:
             without.append(f"tests in the CPU image of {name}: {error}")
 
 
-def _simulator_part() -> Part:
-    """Make the environments that the process launcher uses; tests run inside the simulator's."""
-    pythons = {
-        target.name: build_environment(*target, say=_say, environ=os.environ) for target in PROGRAMS
-    }
-    python = str(pythons[SIMULATOR])
+def _simulator_parts(without: list[str]) -> list[Part]:
+    """Return the tests in each simulator's Python; notes in `without` those it cannot have here."""
+    parts = []
+    try:
+        for target in PROGRAMS:
+            build_environment(*target, say=_say, environ=os.environ)
+    except LaunchError as error:
+        without.append(f"tests that start processes of {target.name}: {error}")
+    for name in recipe_names(ROOT, "platform"):
+        try:
+            parts.append(_simulator_part(name))
+        except LaunchError as error:
+            without.append(f"tests in {name}'s Python: {error}")
+    return parts
+
+
+def _simulator_part(name: str) -> Part:
+    """Make the environment that the process launcher uses; tests run inside it."""
+    python = str(build_environment("platform", name, say=_say, environ=os.environ))
     subprocess.run(
         [find_uv(), "pip", "install", "--quiet", f"--python={python}", *TEST_PACKAGES],
         check=True,
         stdin=subprocess.DEVNULL,
         timeout=TIMEOUT_S,
     )
-    conformance = "tests/conformance/test_platform_conformance.py"
-    paths = (f"platforms/{SIMULATOR}/tests", conformance, "tests/unit/sim")
-    return Part(title=f"{SIMULATOR}'s Python", python=python, paths=paths, marks="not gpu")
+    paths = (
+        f"platforms/{name}/tests",
+        *(f"tests/conformance/{file}" for file in ASKED_OF_ALL),
+        *ALSO_THERE.get(name, ()),
+    )
+    return Part(title=f"{name}'s Python", python=python, paths=paths, marks="not gpu")
 
 
-def _run(part: Part, words: list[str]) -> Outcome:
+def _run_held(part: Part, words: list[str]) -> Outcome:
+    """Run one of several parts; what it prints comes in one piece at its end."""
+    with tempfile.TemporaryFile("w+") as held:
+        outcome = _run(part, words, held)
+        held.seek(0)
+        _say(f"\n=== printed by the tests in {part.title}\n{held.read()}")
+    return outcome
+
+
+def _run(part: Part, words: list[str], output: IO[str] | None = None) -> Outcome:
     _say(f"\n=== tests in {part.title}: {' '.join(part.paths)}")
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -123,6 +158,8 @@ def _run(part: Part, words: list[str]) -> Outcome:
         done = subprocess.run(
             [*command, *words, *part.paths],
             stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output else None,
             cwd=ROOT,
             check=False,
             timeout=TIMEOUT_S,

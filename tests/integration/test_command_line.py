@@ -121,3 +121,63 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
     assert "stopped: everything that this command had started is ended" in err
     assert "Traceback" not in err
     assert list(rooms.iterdir()) == []
+
+
+def test_a_task_by_name_a_scene_by_seed_and_assets_by_variable_are_in_the_result(
+    tmp_path: Path, rooms: Path, environment: dict[str, str]
+) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "pictures.txt").touch()
+    words = ["run", *WORKER, *SIMULATOR, "--suite", "toy_seeded", "--task", "far"]
+    words += ["--scene-seed", "1003", "--toy-needs-assets", "--video", "none", "--json"]
+    process = start(words, tmp_path, environment | {"TOY_ASSETS_PATH": "assets"})
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    summary = json.loads(out)
+    assert (summary["task"], summary["task_name"]) == (1, "far")
+    (episode,) = summary["episodes"]
+    assert (episode["init_state"], episode["max_steps"]) == (1003, 60)
+    plan = json.loads((Path(summary["run_dir"]) / "run.json").read_text())["plan"]
+    assert (plan["task"], plan["task_name"], plan["first_init_state"]) == (1, "far", 1003)
+    assert set(plan["platform_arguments"]) == {
+        f"--assets-path={tmp_path}/assets",
+        "--needs-assets",
+    }
+
+
+def test_without_assets_nothing_is_started_and_what_fetches_them_is_said(
+    tmp_path: Path, rooms: Path, environment: dict[str, str]
+) -> None:
+    words = ["run", *WORKER, *SIMULATOR, "--toy-needs-assets"]
+    process = start(words, tmp_path, environment)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert "error: there is no pictures.txt in any folder that was named" in err
+    assert "next:  Draw them: toy-draw DIR" in err
+    assert list(tmp_path.iterdir()) == []
+    assert list(rooms.iterdir()) == []
+
+
+def test_the_doctor_looks_at_a_platform_with_its_own_options(
+    tmp_path: Path, rooms: Path, environment: dict[str, str]
+) -> None:
+    """The frame is drawn in the simulator's own process, which has to be told of the assets."""
+    words = ["doctor", *SIMULATOR, "--toy-needs-assets", "--json"]
+
+    def findings(**more: str) -> dict[str, dict[str, str]]:
+        process = start(words, tmp_path, environment | more)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert out, err
+        return {one["name"]: one for one in json.loads(out)["findings"]}
+
+    without = findings()
+    for name in ("assets toy", "render toy"):
+        assert without[name]["status"] == "warn"
+        assert "toy-draw DIR" in without[name]["next_step"]
+    assert "no scene of its tasks could be drawn" in without["render toy"]["message"]
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "pictures.txt").touch()
+    whole = findings(TOY_ASSETS_PATH="assets")
+    assert whole["assets toy"]["status"] == "ok"
+    # One colour per camera is all that the toy draws: it was drawn, and the doctor says so.
+    assert "draws nothing for primary, wrist" in whole["render toy"]["message"]

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confined import CONFINED, look_around, run_confined
 
 from rpent_box.errors import LaunchError
+from rpent_box.launch import build
 from rpent_box.launch.build import build_images
 from rpent_box.launch.engine_socket import check_engine, engine_socket
 from rpent_box.launch.images import image_name, image_state
-from rpent_box.launch.recipe import Kind, Target
+from rpent_box.launch.recipe import Kind, Target, find_checkout, find_recipe
 from rpent_box.version import __version__
 
 if TYPE_CHECKING:
@@ -22,31 +28,12 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]
 
 PROGRAMS = (Target("backend", "mini-wam"), Target("platform", "libero"))
 NAMES = [(target.kind, target.name) for target in PROGRAMS]
-UID = 54321
-"""A user that no image knows."""
-LOOK = """
-import json, os, socket
-def refused(action):
-    try:
-        action()
-    except OSError as error:
-        return error.errno
-caps = [line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")]
-print(json.dumps({
-    "uid": os.getuid(),
-    "capabilities": int(caps[0], 16),
-    "root": refused(lambda: open("/opt/probe", "w")),
-    "network": refused(lambda: socket.create_connection(("192.0.2.1", 80), 5)),
-    "stdin": os.read(0, 1).decode(),
-}))
-"""
-EROFS, ENETUNREACH = 30, 101
+GOLDEN = "rpent-box.golden"
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     """An engine with both images, built from this checkout."""
-    os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
     try:
         check_engine(engine_socket())
     except LaunchError as error:
@@ -77,21 +64,38 @@ def test_a_build_leaves_no_nameless_images_of_ours(engine: Engine) -> None:
     assert engine.client.images.list(filters=nameless) == []
 
 
+def test_a_simulator_that_is_not_as_recorded_fails_its_build_and_what_differs_is_named(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = image_name("platform", "libero")
+    before = engine.client.images.get(image).id
+    changed = _copy_of_the_checkout(tmp_path)
+    golden = changed / "platforms/libero/rpent_box_libero/golden.json"
+    recorded = json.loads(golden.read_bytes())
+    recorded["state"][1] += 0.001
+    golden.write_text(json.dumps(recorded))
+    monkeypatch.setattr(build, "find_recipe", partial(find_recipe, checkout=changed))
+    with pytest.raises(LaunchError, match="physics: the settled state is off by 0.001"):
+        build_images([Target("platform", "libero")], say=lambda _text: None, environ=os.environ)
+    assert engine.client.images.get(image).id == before
+
+
+def test_a_simulators_image_says_that_it_was_compared_with_what_is_recorded(
+    engine: Engine,
+) -> None:
+    assert engine.client.images.get(image_name("platform", "libero")).labels[GOLDEN] == "checked"
+
+
 @pytest.mark.parametrize(("kind", "name"), NAMES)
 def test_a_confined_container_of_any_user_can_only_do_its_work(
     engine: Engine, kind: Kind, name: str
 ) -> None:
-    code, seen = _run(engine, image_name(kind, name), ["-c", LOOK], entrypoint="python3")
-    assert code == 0, seen
-    assert seen.strip().splitlines()[-1] == (
-        f'{{"uid": {UID}, "capabilities": 0, "root": {EROFS}, "network": {ENETUNREACH}, '
-        '"stdin": ""}'
-    )
+    assert look_around(engine, image_name(kind, name)) == CONFINED
 
 
 def test_the_worker_image_lists_its_options(engine: Engine) -> None:
     image = image_name("backend", "mini-wam")
-    code, said = _run(engine, image, ["rpent_box.worker.serve", "mini-wam", "--help"])
+    code, said = run_confined(engine, image, ["rpent_box.worker.serve", "mini-wam", "--help"])
     assert code == 0, said
     assert "--predict-future" in said
 
@@ -105,7 +109,10 @@ def test_the_worker_image_holds_neither_a_simulator_nor_a_training_framework(
         "if u.find_spec(n)])"
     )
     image = image_name("backend", "mini-wam")
-    assert _run(engine, image, ["-c", look], entrypoint="python3") == (0, "['onnxruntime']\n")
+    assert run_confined(engine, image, ["-c", look], entrypoint="python3") == (
+        0,
+        "['onnxruntime']\n",
+    )
 
 
 @pytest.mark.simulator
@@ -119,29 +126,18 @@ def test_the_simulator_image_draws_a_frame_for_any_user_without_network(engine: 
         "print(frame.shape, frame.dtype, frame.std() > 20); platform.close()"
     )
     image = image_name("platform", "libero")
-    code, said = _run(engine, image, ["-c", draw], entrypoint="python3")
+    code, said = run_confined(engine, image, ["-c", draw], entrypoint="python3")
     assert code == 0, said
     assert "(256, 256, 3) uint8 True" in said
 
 
-def _run(
-    engine: Engine, image: str, command: list[str], *, entrypoint: str | None = None
-) -> tuple[int, str]:
-    """Run to the end, confined as the launcher does it; return exit code and output."""
-    from testcontainers.core.container import DockerContainer
-
-    container = DockerContainer(
-        image,
-        read_only=True,
-        network_mode="none",
-        cap_drop=["ALL"],
-        security_opt=["no-new-privileges"],
-        user=f"{UID}:{UID}",
-        init=True,
-        entrypoint=entrypoint,
-    )
-    container.with_command(command).with_tmpfs_mount("/tmp")
-    with container:
-        wrapped = container.get_wrapped_container()
-        status = wrapped.wait(timeout=600)
-        return int(status["StatusCode"]), wrapped.logs().decode()
+def _copy_of_the_checkout(folder: Path) -> Path:
+    """Return a copy of what an image is made from."""
+    root = find_checkout()
+    assert root is not None
+    for name in ("pyproject.toml", "README.md", "LICENSE", "Dockerfile.sim", ".dockerignore"):
+        shutil.copy2(root / name, folder / name)
+    skipped = shutil.ignore_patterns("__pycache__", "*.whl", "tests")
+    for name in ("rpent_box", "platforms", "images/base", "images/wheels"):
+        shutil.copytree(root / name, folder / name, ignore=skipped)
+    return folder
