@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from pathlib import Path
 
 import msgspec
 import typer
 from msgspec import Struct
 
 from rpent_box.errors import BadOption
+from rpent_box.launch.recipe import run_command
 from rpent_box.options import parse_options, path_fields, switches, to_arguments
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.worker.backend import BackendSpec
@@ -50,7 +50,7 @@ def split_platform_words(
     """Return the words that belong to the platform, as it reads them, and all others.
 
     `--toy-speed 2` is the option `speed` of a platform toy. Raises `BadOption` for an option that
-    carries the platform's name and is none of its own.
+    carries the platform's name and is none of its own, or lacks its value.
     """
     mine, others = [], []
     left = iter(words)
@@ -62,7 +62,7 @@ def split_platform_words(
         _refuse_unknown_to_platform(plugin, flag, _spelled(plugin))
         mine.append(flag)
         if "=" not in flag and _takes_a_value(plugin, flag):
-            mine += islice(left, 1)
+            mine.append(_value(word, next(left, None)))
     return mine, others
 
 
@@ -86,7 +86,7 @@ def platform_arguments(
     mine += _from_environment(
         plugin.options, plugin.env_fallbacks, mine, environ, prefix=f"{plugin.name}-"
     )
-    return tuple(_checked(plugin.options, mine, program=f"the platform {plugin.name}"))
+    return tuple(_checked(plugin.options, mine, program=run_command(plugin)))
 
 
 def platform_flags(plugin: PlatformPlugin) -> list[str]:
@@ -141,7 +141,8 @@ def _from_environment(
         value = environ.get(variable)
         if flag not in own or flag in flags or not value:
             continue
-        if field in path_fields(options) and not Path(value).expanduser().exists():
+        # Not pathlib: it raises for the home of somebody unknown, and for a folder closed to us.
+        if field in path_fields(options) and not os.path.exists(os.path.expanduser(value)):
             spelled = f"--{prefix}{flag.removeprefix('--')}"
             raise BadOption(
                 f"{variable}, which stands in for {spelled}, names {value}, and nothing is there",
@@ -168,6 +169,16 @@ def _flag_of_platform(plugin: PlatformPlugin, word: str) -> str | None:
             if word.startswith(prefix):
                 return f"--{no}{word.removeprefix(prefix)}"
     return None
+
+
+def _value(word: str, given: str | None) -> str:
+    """Return the value that was given to the option `word`. Raises `BadOption` if it was none."""
+    if given is None or given.startswith("--"):
+        raise BadOption(
+            f"{word} wants a value",
+            hint=f"Write {word} VALUE, or {word}=VALUE for one that begins with two dashes.",
+        )
+    return given
 
 
 def _takes_a_value(plugin: PlatformPlugin, flag: str) -> bool:

@@ -12,6 +12,8 @@ Video: TypeAlias = Literal["all", "failures", "none"]
 
 MODEL_PHASES = frozenset({"resetting the model", "predicting"})
 """Phases of an episode in which the simulator waits for its worker, with a deadline of its own."""
+VIDEO_PHASE = "writing video"
+"""The last phase of an episode; its steps are frames."""
 
 
 class SimHello(Message, tag="sim.hello", frozen=True, kw_only=True):
@@ -80,6 +82,7 @@ class Progress(Message, tag="sim.progress", frozen=True, kw_only=True):
     """`starting`, `importing the simulator`; then `resetting`, `resetting the model`, `predicting`
     and `acting` in turn, `writing video`."""
     steps: int = 0
+    """Executed; while the video is written, its frames."""
     max_steps: int = 0
     success: bool = False
 
@@ -93,6 +96,7 @@ class Restart(Message, frozen=True, kw_only=True):
     phase: str
     """Where it stood, as `Progress.phase`."""
     step: int
+    """As `Progress.steps`."""
     silent_s: float
     """Since its last sign of progress."""
     at: str

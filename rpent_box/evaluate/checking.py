@@ -4,19 +4,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from msgspec import Struct
 
 from rpent_box.errors import BadOption, UsageError
 from rpent_box.evaluate.config import THREADS, LauncherName, RunConfig
+from rpent_box.launch.recipe import run_command
 from rpent_box.launch.simulator import whole_options
 from rpent_box.launch.worker import check_files
 from rpent_box.options import parse_options
 from rpent_box.plugins import find_backend, find_platform, fitting_backends
 from rpent_box.sim.manifest import Plan
-from rpent_box.sim.planning import check_episodes, check_seed, find_suite, find_task, step_limit
-from rpent_box.sim.platform import PlatformPlugin, Scene, Suite
+from rpent_box.sim.planning import (
+    check_episodes,
+    check_seed,
+    find_suite,
+    find_task,
+    require_assets,
+    step_limit,
+)
+from rpent_box.sim.platform import PlatformPlugin, Suite
 from rpent_box.transport.paths import check_endpoint
 from rpent_box.worker.backend import BackendSpec
 from rpent_box.worker.needs import Needs, needs_of
@@ -52,57 +59,40 @@ def check(config: RunConfig) -> Checked:
     fitting = fitting_backends({control.action_space for control in plugin.meta.controls})
     spec, needs = _check_worker(config, plugin, fitting)
     launcher = _check_launcher(config)
-    # Last: assets that are missing are no wrong usage, and take long to fetch.
-    scenes = [
-        Scene(suite=suite.name, task=task, init_state=first + episode, seed=config.seed)
-        for episode in range(config.episodes)
-    ]
-    platform_words = _check_platform_options(plugin, config.platform_arguments, scenes)
+    platform_words, _ = whole_options(plugin, config.platform_arguments)
+    options = parse_options(plugin.options, platform_words, program=run_command(plugin))
     video = config.video or ("all" if config.episodes == 1 else "none")
+    plan = Plan(
+        platform=plugin.name,
+        suite=suite.name,
+        task=task,
+        task_name=suite.tasks[task],
+        episodes=config.episodes,
+        first_init_state=first,
+        seed=check_seed(config.seed),
+        max_steps=step_limit(suite, task, config.max_steps),
+        execute_steps=config.execute_steps,
+        video=video,
+        backend=spec.name if spec is not None else None,
+        checkpoint=config.checkpoint,
+        device=needs.device if needs is not None else None,
+        threads=(config.threads or THREADS) if needs is not None else None,
+        endpoint=config.endpoint,
+        backend_arguments=config.backend_arguments,
+        platform_arguments=tuple(platform_words),
+        prediction_timeout_s=config.prediction_timeout_s,
+    )
+    # Last: assets that are missing are no wrong usage, and take long to fetch.
+    require_assets(plugin, options, plan.scenes())
     return Checked(
         plugin=plugin,
         suite=suite,
         spec=spec,
         needs=needs,
-        plan=Plan(
-            platform=plugin.name,
-            suite=suite.name,
-            task=task,
-            task_name=suite.tasks[task],
-            episodes=config.episodes,
-            first_init_state=first,
-            seed=check_seed(config.seed),
-            max_steps=step_limit(suite, task, config.max_steps),
-            execute_steps=config.execute_steps,
-            video=video,
-            backend=spec.name if spec is not None else None,
-            checkpoint=config.checkpoint,
-            device=needs.device if needs is not None else None,
-            threads=(config.threads or THREADS) if needs is not None else None,
-            endpoint=config.endpoint,
-            backend_arguments=config.backend_arguments,
-            platform_arguments=platform_words,
-            prediction_timeout_s=config.prediction_timeout_s,
-        ),
+        plan=plan,
         launcher=launcher,
         fitting=fitting,
     )
-
-
-def _check_platform_options(
-    plugin: PlatformPlugin, given: Sequence[str], scenes: Sequence[Scene]
-) -> tuple[str, ...]:
-    """Return the words of the platform's own options, every path in them absolute.
-
-    Raises `BadOption`, and what the platform itself raises for `scenes`: `AssetsMissing`.
-    """
-    words, _ = whole_options(plugin, given)
-    options = parse_options(plugin.options, words, program=f"--platform {plugin.name}")
-    if plugin.require is not None:
-        plugin.require(options)
-    if plugin.require_scenes is not None:
-        plugin.require_scenes(options, scenes)
-    return tuple(words)
 
 
 def _check_worker(

@@ -168,7 +168,7 @@ class _Run(Struct, frozen=True):
             self.watcher.on_episode(played)
 
     def _note_restart(self, episode: int, restart: Restart) -> None:
-        self.record.count_restart(episode)
+        self.record.count_restart()
         self.watcher.on_restart(episode, restart)
 
     def _episode(self, episode: int) -> PlayEpisode:

@@ -9,13 +9,18 @@ from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
-from rpent_box.contracts.control_messages import EpisodePlayed, PlayEpisode, Progress, Restart
-from rpent_box.errors import ProgramDied, RpentBoxError, SimulatorHangs
+from rpent_box.contracts.control_messages import (
+    VIDEO_PHASE,
+    EpisodePlayed,
+    PlayEpisode,
+    Progress,
+    Restart,
+)
+from rpent_box.errors import PeerGone, ProgramDied, RpentBoxError, SimulatorHangs
 from rpent_box.sim.results import utc_now
 
 RESTARTS = 2
 """Of one episode. A simulator that ends three times in the same scene will do so a fourth time."""
-VIDEO_PHASE = "writing video"
 
 OnProgress: TypeAlias = Callable[[Progress], None]
 OnRestart: TypeAlias = Callable[[int, Restart], None]
@@ -70,12 +75,13 @@ def play_again_if_lost(
                 raise _given_up(seat, play, lost, error) from error
             on_restart(play.episode, end)
         else:
-            return _with_history(played, lost)
+            return _with_history(played, play, lost)
 
 
 def in_words(restart: Restart) -> str:
     """Return how an attempt ended: `hung at: acting, step 12 (no sign of progress for 600 s)`."""
-    return f"{restart.why} at: {restart.phase}, step {restart.step} ({restart.reason})"
+    unit = "frame" if restart.phase == VIDEO_PHASE else "step"
+    return f"{restart.why} at: {restart.phase}, {unit} {restart.step} ({restart.reason})"
 
 
 def _lost_at_video(lost: Sequence[Restart]) -> Restart | None:
@@ -87,9 +93,11 @@ def _next_attempt(play: PlayEpisode, lost: Sequence[Restart]) -> PlayEpisode:
     return play if _lost_at_video(lost) is None else replace(play, video="none")
 
 
-def _with_history(played: EpisodePlayed, lost: Sequence[Restart]) -> EpisodePlayed:
+def _with_history(
+    played: EpisodePlayed, play: PlayEpisode, lost: Sequence[Restart]
+) -> EpisodePlayed:
     spoilt = _lost_at_video(lost)
-    if spoilt is not None:
+    if spoilt is not None and (play.video == "all" or not played.success):
         played = replace(played, video_error=f"the simulator {in_words(spoilt)}")
     return replace(played, restarts=tuple(lost))
 
@@ -124,6 +132,8 @@ def _end_of_attempt(seat: Seat, standing: _Standing, error: RpentBoxError) -> Re
     reason: str | None = f"no sign of progress for {silent_s:.0f} s"
     if isinstance(error, ProgramDied):
         reason = seat.how_it_ended()
+    elif isinstance(error.__cause__, PeerGone):
+        reason = "it hung up, but its program ran on"
     if reason is None:
         return None
     return Restart(
@@ -144,14 +154,6 @@ def _given_up(
     lines = [f"  {number}. {in_words(one)}: {one.log}" for number, one in enumerate(lost, start=1)]
     message = (
         f"episode {play.episode} (init state {play.init_state}) was begun {len(lost)} times, and "
-        "each time its simulator was lost:\n" + "\n".join(lines)
+        "each time its simulator was lost:\n" + "\n".join([*lines, error.message])
     )
-    if isinstance(error, ProgramDied):
-        message += f"\n{error.message}"
-        return type(error)(message, hint=error.hint, detail=error.detail)
-    return type(error)(
-        message,
-        hint="The end of each log shows where its threads stood. Is it only slow? Allow more: "
-        "--stall-timeout",
-        detail=seat.last_lines(),
-    )
+    return type(error)(message, hint=error.hint, detail=error.detail or seat.last_lines())

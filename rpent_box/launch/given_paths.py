@@ -15,18 +15,19 @@ from rpent_box.options import parse_options, path_fields, to_arguments
 
 
 def with_whole_paths(
-    declared: type[Struct], words: Sequence[str], *, prefix: str = ""
+    declared: type[Struct], words: Sequence[str], *, program: str, prefix: str = ""
 ) -> tuple[Sequence[str], list[Path]]:
     """Return `words` with every path in them made absolute, and those paths.
 
-    `declared` are the options that `words` are read with. `prefix` is what people write before an
-    option's name, e.g. `robotwin-`, for the errors. Raises `BadOption` for a path where nothing is.
+    `declared` are the options that `words` are read with. For the errors, `program` is what people
+    ask for help with `--help`, and `prefix` what they write before an option's name, e.g. `toy-`.
+    Raises `BadOption` for a path where nothing is.
     """
     fields = path_fields(declared)
     if not fields:
         return words, []
-    given = parse_options(declared, words, program="the program")
-    default = parse_options(declared, [], program="the program")
+    given = parse_options(declared, words, program=program)
+    default = declared()
     found = {
         field: existing_path(value, "file or folder", f"--{prefix}{field.replace('_', '-')}")
         for field in fields

@@ -116,6 +116,11 @@ def build_command(name: str, variant: Variant = "") -> str:
     return f"rpent-box build {name}" + (f" --variant {variant}" if variant else "")
 
 
+def run_command(plugin: PlatformPlugin) -> str:
+    """Return what plays on `plugin`, for people; its `--help` lists the platform's own options."""
+    return f"rpent-box run --platform {plugin.name}"
+
+
 def find_checkout() -> Path | None:
     """Return the repository that this package runs from; None when it is an installed wheel."""
     root = Path(rpent_box.__file__).resolve().parent.parent

@@ -12,6 +12,7 @@ from rpent_box.launch.gpus import gpus_of
 from rpent_box.launch.mounts import mounts_of
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Mount, Program
+from rpent_box.launch.recipe import run_command
 from rpent_box.launch.worker import seen_paths
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.transport.paths import CONTAINER_ROOM, BoxPaths
@@ -63,7 +64,7 @@ def simulator_program(
             *_mounts(box.paths),
             *place.simulator_mounts(box.paths),
             output,
-            *mounts_of(named),
+            *(mounts_of(named) if launcher.view == "container" else ()),
         ),
         gpus=gpus_of(cuda_device),
         network=place.needs_network,
@@ -79,7 +80,9 @@ def whole_options(plugin: PlatformPlugin, words: Sequence[str]) -> tuple[Sequenc
     A container sees each of them, read-only, at the same place. Raises `BadOption` for a path where
     nothing is.
     """
-    return with_whole_paths(plugin.options, words, prefix=f"{plugin.name}-")
+    return with_whole_paths(
+        plugin.options, words, program=run_command(plugin), prefix=f"{plugin.name}-"
+    )
 
 
 def simulator_output_dir(launcher: Launcher, output_dir: str | Path) -> str:

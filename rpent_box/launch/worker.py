@@ -69,9 +69,12 @@ def worker_program(
     """
     seen = seen_paths(launcher, box)
     weights = _weights(spec, checkpoint)
-    options, named = with_whole_paths(spec.options, options)
+    options, named = with_whole_paths(spec.options, options, program=_help_of(spec))
     given = weights or (None if checkpoint is None else Path(checkpoint))
-    read = _files_read(spec, given, platform, options) if launcher.view == "container" else []
+    shown: tuple[Mount, ...] = ()
+    if launcher.view == "container":
+        read = _files_read(spec, given, platform, options)
+        shown = mounts_of([*([weights] if weights else []), *named, *read])
     words = [spec.name, "--endpoint", endpoint or seen.worker_endpoint, "--platform", platform]
     words += ["--box", box.id, "--view", launcher.view, "--lease", str(seen.lease)]
     words += ["--threads", str(threads), "--device", needs.device]
@@ -88,7 +91,7 @@ def worker_program(
         variant="cpu" if needs.cpu_variant else "",
         python=python,
         root=root,
-        mounts=(*_mounts(box.paths), *mounts_of([*([weights] if weights else []), *named, *read])),
+        mounts=(*_mounts(box.paths), *shown),
         gpus=gpus_of(cuda_device) or (ALL_GPUS if needs.device == "cuda" else ()),
         network=needs.network or endpoint is not None,
         threads=threads,
@@ -105,14 +108,18 @@ def _files_read(
     """
     if root is None or spec.inspect is None:
         return []
-    given = parse_options(spec.options, options, program="the backend")
+    given = parse_options(spec.options, options, program=_help_of(spec))
     return [Path(file.path) for file in look_at(spec, given, root, platform).files]
 
 
 def check_files(spec: BackendSpec, checkpoint: str | None, options: Sequence[str]) -> None:
     """Raise `BadOption` when the checkpoint, or a path in the options, does not exist."""
     _weights(spec, checkpoint)
-    with_whole_paths(spec.options, options)
+    with_whole_paths(spec.options, options, program=_help_of(spec))
+
+
+def _help_of(spec: BackendSpec) -> str:
+    return f"rpent-box serve {spec.name}"
 
 
 def require_gpu(spec: BackendSpec, needs: Needs, launcher: Launcher) -> None:

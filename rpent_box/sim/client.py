@@ -12,6 +12,7 @@ import msgspec
 
 from rpent_box.contracts.control_messages import (
     MODEL_PHASES,
+    VIDEO_PHASE,
     Closed,
     CloseSimulator,
     ConnectWorker,
@@ -51,6 +52,8 @@ LAST_WORDS_S = 2.0
 CLOSE_S = 5.0
 LONGEST_LOOK_S = 5.0
 """What one look at the programs may take. More than that was a pause of this process itself."""
+READ_LOG = "Read the simulator's log in the run's folder"
+"""Which of them it is, this does not know: each simulator of a run has its own."""
 
 
 class SimClient:
@@ -121,7 +124,7 @@ class SimClient:
             if time.monotonic() >= deadline:
                 raise StartTimeout(
                     f"the simulator was not ready in time; it stood at: {self._phase}",
-                    hint="Read simulator.log in the run's folder, or allow more: --start-timeout.",
+                    hint=f"{READ_LOG}, or allow more: --start-timeout",
                 )
             time.sleep(WATCH_S)
 
@@ -138,7 +141,7 @@ class SimClient:
             raise SimulatorHangs(
                 f"the simulator hangs: it said nothing for {timeout_s:.0f} s after it was asked to "
                 "connect to the worker",
-                hint="Read simulator.log in the run's folder.",
+                hint=f"{READ_LOG}.",
             ) from error
         if isinstance(reply, WorkerConnected):
             return reply
@@ -252,7 +255,7 @@ class SimClient:
         await_death(self._watch, LAST_WORDS_S)
         return SimulatorHangs(
             f"the simulator stopped talking, but its program runs: {error.message}",
-            hint="Read simulator.log in the run's folder.",
+            hint=f"{READ_LOG}.",
         )
 
 
@@ -288,15 +291,15 @@ def _hangs(play: PlayEpisode, last: Progress, silent_s: float) -> SimulatorHangs
     return SimulatorHangs(
         f"the simulator hangs: {_name(play)} gave no sign of progress for {silent_s:.0f} s; "
         f"{_where(play, last)}",
-        hint="Read simulator.log in the run's folder. Is it only slow? Allow more: --stall-timeout",
+        hint=f"{READ_LOG}: its end shows where the threads stood. Is it only slow? Allow more: "
+        "--stall-timeout",
     )
 
 
 def _too_slow(play: PlayEpisode, last: Progress, limit_s: float) -> DeadlineExceeded:
     return DeadlineExceeded(
         f"{_name(play)} goes on, but did not end within {limit_s:.0f} s; {_where(play, last)}",
-        hint="Read simulator.log and worker.log in the run's folder, or allow more: "
-        "--episode-timeout",
+        hint=f"{READ_LOG}, and worker.log, or allow more: --episode-timeout",
     )
 
 
@@ -305,6 +308,8 @@ def _name(play: PlayEpisode) -> str:
 
 
 def _where(play: PlayEpisode, last: Progress) -> str:
+    if last.phase == VIDEO_PHASE:
+        return f"it stood at: {last.phase}, frame {last.steps}"
     return f"it stood at: {last.phase}, step {last.steps} of {play.max_steps}"
 
 

@@ -16,12 +16,17 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from rpent_box.contracts.control_messages import EpisodePlayed, PlayEpisode, Progress
+from rpent_box.contracts.control_messages import (
+    VIDEO_PHASE,
+    EpisodePlayed,
+    PlayEpisode,
+    Progress,
+)
 from rpent_box.contracts.messages import EpisodeKey
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Actions, Observation
 from rpent_box.errors import BadOption, SimulatorError
-from rpent_box.sim.futures import Futures
+from rpent_box.sim.futures import FUTURES_FILE, Futures
 from rpent_box.sim.platform import Applied, Platform, Scene
 from rpent_box.sim.results import write_atomically
 from rpent_box.sim.stopwatch import Stopwatch
@@ -33,6 +38,9 @@ VIDEO_FPS = 10.0
 """Frames are drawn again for the video, and drawing is what takes the time."""
 
 SAY_EVERY_FRAMES = 10
+
+ACTIONS_FILE = "actions.npy"
+VIDEO_FILE = "episode.mp4"
 
 
 class Policy(Protocol):
@@ -58,6 +66,8 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
     no error: the result says why it is missing.
     """
     execute_steps = _execute_steps(play, policy.meta)
+    output = Path(play.output_dir)
+    _clear(output)
     began = time.monotonic()
     say(Progress(phase="resetting", max_steps=play.max_steps))
     observation = platform.reset(_scene(play))
@@ -67,8 +77,7 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
 
     first_frames = frames_sha256(observation)
     acted = _act(platform, policy, play, observation, execute_steps, say)
-    output = Path(play.output_dir)
-    write_atomically(output / "actions.npy", _as_npy(acted.actions))
+    write_atomically(output / ACTIONS_FILE, _as_npy(acted.actions))
     futures = acted.futures.save(output)
     video, video_s, video_error = _record(platform, play, success=acted.success, say=say)
     return EpisodePlayed(
@@ -222,6 +231,16 @@ def _episode_key(play: PlayEpisode, *, chunk: int) -> EpisodeKey:
     )
 
 
+def _clear(output: Path) -> None:
+    """Remove what an earlier attempt at the episode has left: its simulator was killed in it.
+
+    Here and not on the host: only once this one plays is it certain that the other writes no more.
+    """
+    for name in (ACTIONS_FILE, FUTURES_FILE, VIDEO_FILE, ".*.partial"):
+        for left in output.glob(name):
+            left.unlink(missing_ok=True)
+
+
 def _as_npy(actions: Actions) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, np.ascontiguousarray(actions, dtype="<f4"), allow_pickle=False)
@@ -235,13 +254,13 @@ def _record(
     if play.video == "none" or (play.video == "failures" and success):
         return None, 0.0, ""
     began = time.monotonic()
-    path = Path(play.output_dir) / "episode.mp4"
-    say(Progress(phase="writing video", max_steps=play.max_steps, success=success))
+    path = Path(play.output_dir) / VIDEO_FILE
+    say(Progress(phase=VIDEO_PHASE, max_steps=play.max_steps, success=success))
 
     def on_frame(count: int) -> None:
         # A sign of life: a long episode takes a minute to draw.
         if count % SAY_EVERY_FRAMES == 0:
-            say(Progress(phase="writing video", steps=count, success=success))
+            say(Progress(phase=VIDEO_PHASE, steps=count, success=success))
 
     try:
         write_video(

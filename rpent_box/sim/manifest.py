@@ -16,6 +16,7 @@ from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control_messages import PlayEpisode, Video
 from rpent_box.contracts.meta import ModelMeta, PlatformMeta
 from rpent_box.errors import OutputError
+from rpent_box.sim.platform import Scene
 from rpent_box.sim.results import write_atomically
 from rpent_box.version import PROTOCOL_VERSION, __version__
 
@@ -83,6 +84,18 @@ class Plan(Struct, frozen=True, kw_only=True):
             video=self.video,
             output_dir=output_dir,
         )
+
+    def scenes(self) -> list[Scene]:
+        """Return what fixes the scene of each episode, in order."""
+        return [
+            Scene(
+                suite=self.suite,
+                task=self.task,
+                init_state=self.first_init_state + episode,
+                seed=self.seed,
+            )
+            for episode in range(self.episodes)
+        ]
 
 
 class SimulatorFacts(Struct, frozen=True, kw_only=True):

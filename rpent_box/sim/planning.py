@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.errors import BadCheckpoint, BadOption, BrokenPlugin, UnknownName, UsageError
 from rpent_box.plugins import installed_platforms
-from rpent_box.sim.platform import PlatformPlugin, Suite
+from rpent_box.sim.platform import PlatformPlugin, Scene, Suite
 
 SEEDS = 1 << 32
 
@@ -100,6 +103,17 @@ def step_limit(suite: Suite, task: int, max_steps: int | None) -> int:
     if max_steps < 1:
         raise BadOption(f"a step limit of {max_steps} plays nothing; wanted 1 or more")
     return max_steps
+
+
+def require_assets(plugin: PlatformPlugin, options: Struct, scenes: Sequence[Scene]) -> None:
+    """Let the platform look for what `options` name and `scenes` need, before anything starts.
+
+    Raises what it raises: `AssetsMissing`, `BadOption`, `UnknownName`.
+    """
+    if plugin.require is not None:
+        plugin.require(options)
+    if plugin.require_scenes is not None:
+        plugin.require_scenes(options, scenes)
 
 
 def require_suite(manifest: CheckpointManifest, suite: Suite) -> None:

@@ -36,6 +36,7 @@ from rpent_box.sim.planning import (
     find_suite,
     find_task,
     read_task,
+    require_assets,
     require_suite,
     step_limit,
 )
@@ -93,8 +94,7 @@ def _play(words: list[str]) -> None:
     options = options_from(plugin.options, vars(known))
     suite = find_suite(plugin, known.suite)
     plan = _plan(plugin, suite, known)
-    if plugin.require is not None:
-        plugin.require(options)
+    require_assets(plugin, options, plan.scenes())
     set_environment(plugin, threads=None)
     started = Started(launcher=known.launcher, command=(PROGRAM, *words))
     connector = WorkerConnector(view=known.view)

@@ -117,10 +117,8 @@ class RunRecord:
         """Make and return the folder of one episode."""
         return episode_folder(self.run_dir, episode)
 
-    def count_restart(self, episode: int) -> None:
-        """Note that an episode will be begun again, and remove what a killed writer left of it."""
-        for torn in self.episode_folder(episode).glob(".*.partial"):
-            torn.unlink(missing_ok=True)
+    def count_restart(self) -> None:
+        """Note that an episode will be begun again."""
         self._manifest = replace(self._manifest, restarts=self._manifest.restarts + 1)
         self._write()
 

@@ -174,6 +174,6 @@ def _fault(error: Exception, what: str) -> Fault:
     return Fault(
         code=SimulatorError.code,
         message=f"{what}: {type(error).__name__}: {error}",
-        hint="Read simulator.log in the run's folder, or repeat with --verbose.",
+        hint="Read the simulator's log in the run's folder, or repeat with --verbose.",
         detail=trace,
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import faulthandler
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,7 +33,9 @@ def stacks_when_silent(
 
     def tell(progress: Progress) -> None:
         model_s = prediction_timeout_s if progress.phase in MODEL_PHASES else 0.0
-        faulthandler.dump_traceback_later(PART * (patience_s + model_s), file=STDERR)
+        # A longer time than threads can wait is refused; nobody lives to see the difference.
+        later_s = min(PART * (patience_s + model_s), threading.TIMEOUT_MAX / 2)
+        faulthandler.dump_traceback_later(later_s, file=STDERR)
         say(progress)
 
     try:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rpent_box_toy.backend import BACKEND
 from rpent_box_toy.running import (
     Recorder,
@@ -294,6 +296,65 @@ def test_a_worker_that_dies_while_the_simulator_hangs_is_what_is_told(folder):
         run_episodes(config, recorder)
     assert time.monotonic() - began < 120
     assert recorder.restarts == []
+
+
+def test_a_worker_that_dies_while_a_replacement_starts_is_what_is_told(folder):
+    class EndsTheWorker(Recorder):
+        def on_restart(self, episode, restart):
+            super().on_restart(episode, restart)
+            kill_program(folder, "worker")
+
+    recorder = EndsTheWorker()
+    with pytest.raises(ProgramDied, match=r"^worker toy .* has ended: killed by SIGKILL"):
+        run_episodes(breaking(folder, "die_in_apply"), recorder)
+    assert len(recorder.restarts) == 1
+
+
+class InterruptsTheRestart(BoxSeen):
+    """Presses Ctrl-C a moment after a restart has begun."""
+
+    def on_restart(self, episode, restart):
+        super().on_restart(episode, restart)
+        threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        # Held up in ending the first one, which does not heed SIGTERM.
+        pytest.param("native_in_apply", (), id="while one is ended"),
+        pytest.param("die_in_apply", ("--open-delay-s", "3"), id="while another starts"),
+    ],
+)
+def test_an_interrupted_restart_leaves_nothing_behind(folder, how, words):
+    recorder = InterruptsTheRestart(folder)
+    config = breaking(folder, how, at_init_state=0)
+    config = replace(config, platform_arguments=(*config.platform_arguments, *words))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_episodes(config, recorder)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(recorder.restarts) == 1
+    manifest = read_manifest(only_run(folder))
+    assert (manifest.status, manifest.error) == ("failed", "stopped by SIGINT")
+    assert wait_until_clean(folder, recorder.box) == []
+
+
+def test_nothing_of_a_lost_attempt_is_among_the_files_of_the_next(folder):
+    class WritesToTheLast(Recorder):
+        """Stands for a simulator that is not quite as hung as it was taken for."""
+
+        def on_restart(self, episode, restart):
+            super().on_restart(episode, restart)
+            for name in (".episode.mp4.4711.partial", "episode.mp4", "futures.npz"):
+                (only_run(folder) / "episode-001" / name).write_text("lost")
+
+    (_, row) = run_episodes(breaking(folder, "die_in_apply"), WritesToTheLast()).episodes
+    assert len(row.restarts) == 1
+    left = {path.name for path in (only_run(folder) / "episode-001").iterdir()}
+    assert left == {"actions.npy"}
 
 
 def test_what_a_simulator_says_itself_is_never_tried_again(folder):

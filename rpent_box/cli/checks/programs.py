@@ -28,7 +28,7 @@ from rpent_box.launch.gpus import gpus_of
 from rpent_box.launch.images import image_name
 from rpent_box.launch.mounts import mounts_of
 from rpent_box.launch.program import Launcher, Program, Running
-from rpent_box.launch.recipe import Kind, build_command, platform_target
+from rpent_box.launch.recipe import Kind, build_command, platform_target, run_command
 from rpent_box.launch.simulator import whole_options
 from rpent_box.options import parse_options
 from rpent_box.plugins import find_backend, find_platform
@@ -74,7 +74,7 @@ def check_assets(plugin: PlatformPlugin, words: Sequence[str]) -> list[Finding]:
     title = f"assets {plugin.name}"
     try:
         whole, _ = whole_options(plugin, words)
-        plugin.require(parse_options(plugin.options, whole, program=f"--platform {plugin.name}"))
+        plugin.require(parse_options(plugin.options, whole, program=run_command(plugin)))
     except AssetsMissing as error:
         return [warn(title, error.message, error.hint)]
     except BadOption as error:
@@ -193,7 +193,7 @@ def _program(
         python=python or _environment_of(plugin, launcher),
         root=None,
         defaults=dict(plugin.environment),
-        mounts=mounts_of(named),
+        mounts=mounts_of(named) if launcher.view == "container" else (),
         gpus=gpus,
         log=log,
     )

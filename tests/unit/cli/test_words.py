@@ -15,6 +15,7 @@ from rpent_box.cli.words import (
     split_platform_words,
 )
 from rpent_box.errors import BadOption
+from rpent_box.launch.simulator import whole_options
 from rpent_box.plugins import find_platform
 from rpent_box.worker.backend import BackendSpec
 
@@ -160,9 +161,29 @@ def test_a_word_with_a_platforms_name_that_is_no_option_is_refused_with_the_near
 @pytest.mark.usefixtures("toy")
 def test_a_platforms_option_without_its_value_is_refused() -> None:
     plugin = find_platform("toy")
-    mine, _ = split_platform_words(plugin, ["--toy-assets-path"])
-    with pytest.raises(BadOption, match="--assets-path: expected one argument"):
-        platform_arguments(plugin, [], words=mine, environ={})
+    for given in (["--toy-assets-path"], ["--toy-assets-path", "--toy-step-delay-s", "2"]):
+        with pytest.raises(BadOption, match="^--toy-assets-path wants a value"):
+            split_platform_words(plugin, given)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_value_may_begin_with_dashes_behind_an_equals_sign_or_be_negative() -> None:
+    plugin = find_platform("toy")
+    given = ["--toy-assets-path=--odd=name", "--toy-breaks-at-init-state", "-2"]
+    mine, others = split_platform_words(plugin, given)
+    assert others == []
+    assert platform_arguments(plugin, [], words=mine, environ={}) == (
+        "--assets-path=--odd=name",
+        "--breaks-at-init-state=-2",
+    )
+
+
+@pytest.mark.usefixtures("toy")
+def test_what_a_platform_cannot_read_leads_to_help_that_there_is() -> None:
+    plugin = find_platform("toy")
+    with pytest.raises(BadOption, match="invalid choice") as caught:
+        platform_arguments(plugin, ["breaks=sometimes"], environ={})
+    assert caught.value.hint == "See: rpent-box run --platform toy --help"
 
 
 @pytest.mark.usefixtures("toy")
@@ -189,6 +210,28 @@ def test_a_declared_variable_stands_in_for_a_platforms_option(tmp_path: Path) ->
     said = "TOY_ASSETS_PATH, which stands in for --toy-assets-path, names /none"
     with pytest.raises(BadOption, match=said):
         platform_arguments(plugin, [], environ={"TOY_ASSETS_PATH": "/none"})
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("nowhere", ["~nobody-of-that-name/assets", "/dev/null/assets", "x" * 5000])
+def test_a_variable_that_names_no_path_at_all_is_no_defect(nowhere: str) -> None:
+    with pytest.raises(BadOption, match="TOY_ASSETS_PATH, which stands in for"):
+        platform_arguments(find_platform("toy"), [], environ={"TOY_ASSETS_PATH": nowhere})
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_variable_may_hold_a_relative_path_the_home_sign_and_blanks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my assets").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for given in ("my assets", "~/my assets"):
+        words = platform_arguments(find_platform("toy"), [], environ={"TOY_ASSETS_PATH": given})
+        assert words == (f"--assets-path={given}",)
+        whole, named = whole_options(find_platform("toy"), words)
+        assert named == [tmp_path / "my assets"]
+        assert whole == [f"--assets-path={tmp_path}/my assets"]
 
 
 def test_a_declared_variable_stands_in_for_an_option_that_is_not_given() -> None:

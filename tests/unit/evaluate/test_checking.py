@@ -62,6 +62,10 @@ def test_what_a_platform_requires_is_looked_at_before_anything_starts(tmp_path, 
         checked(tmp_path, platform_arguments=words)
     assert "toy-draw DIR" in caught.value.hint
     (tmp_path / "assets" / "pictures.txt").touch()
+    # A wrong word is told first: assets take long to fetch.
+    for wrong in ({"seed": -1}, {"max_steps": 0}, {"launcher": "docker"}):
+        with pytest.raises(UsageError):
+            checked(tmp_path, platform_arguments=("--needs-assets",), **wrong)
     plan = checked(tmp_path, platform_arguments=words).plan
     assert plan.platform_arguments == (f"--assets-path={tmp_path}/assets",)
 

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from rpent_box.contracts.control_messages import EpisodePlayed, PlayEpisode, Progress
-from rpent_box.errors import DeadlineExceeded, LaunchError, ProgramDied, SimulatorHangs
+from rpent_box.errors import DeadlineExceeded, LaunchError, PeerGone, ProgramDied, SimulatorHangs
 from rpent_box.evaluate.watchdog import in_words, play_again_if_lost
 
 PLAY = PlayEpisode(
@@ -29,7 +29,7 @@ PLAYED = EpisodePlayed(
     actions_sha256="a",
     first_frames_sha256="f",
 )
-HANGS = SimulatorHangs("the simulator hangs", hint="Read.")
+HANGS = SimulatorHangs("the simulator hangs", hint="Read its log, or: --stall-timeout")
 DIED = ProgramDied("simulator toy (process 9) has ended: killed by SIGSEGV", detail="last words")
 
 
@@ -112,13 +112,29 @@ def test_twice_is_the_most_and_the_third_end_is_told_with_all_of_them():
     assert seat.replaced == 2
     assert len(restarts) == 2
     lines = it.value.message.splitlines()
-    assert lines[1:] == [
+    assert lines[1:-1] == [
         "  1. hung at: acting, step 8 (no sign of progress for 0 s): log 0",
         "  2. died at: acting, step 8 (killed by SIGSEGV): log 1",
         "  3. hung at: acting, step 8 (no sign of progress for 0 s): log 2",
     ]
+    assert lines[-1] == HANGS.message
     assert it.value.detail == "in a loop"
-    assert "--stall-timeout" in it.value.hint
+    assert it.value.hint == HANGS.hint
+
+
+def test_what_to_do_is_said_of_the_last_end_and_not_of_another():
+    slow = SimulatorHangs("it was not ready in time", hint="Allow more: --start-timeout")
+    with pytest.raises(SimulatorHangs) as caught:
+        play(FakeSeat(HANGS, on_replace=[slow, slow]))
+    assert caught.value.message.splitlines()[-1] == slow.message
+    assert caught.value.hint == slow.hint
+
+
+def test_one_that_hangs_up_was_not_silent():
+    gone = SimulatorHangs("the simulator stopped talking, but its program runs")
+    gone.__cause__ = PeerGone("the connection is closed")
+    (restart,) = play(FakeSeat(gone, PLAYED)).restarts
+    assert (restart.why, restart.reason) == ("hung", "it hung up, but its program ran on")
 
 
 def test_a_third_death_keeps_its_evidence():
@@ -147,7 +163,20 @@ def test_a_video_that_hangs_costs_no_episode():
     assert [play.video for play in seat.plays] == ["all", "none"]
     assert played.success
     assert played.video_error.startswith("the simulator hung at: writing video")
-    assert [one.phase for one in played.restarts] == ["writing video"]
+    (restart,) = played.restarts
+    assert in_words(restart).startswith("hung at: writing video, frame 8 (")
+
+
+@pytest.mark.parametrize(("success", "due"), [(True, False), (False, True)])
+def test_a_video_that_was_not_due_after_all_is_not_missing(success, due):
+    seat = FakeSeat(HANGS, replace(PLAYED, success=success), last_phase="writing video")
+    played = play_again_if_lost(
+        seat,
+        replace(PLAY, video="failures"),
+        on_progress=lambda _: None,
+        on_restart=lambda *_: None,
+    )
+    assert bool(played.video_error) == due
 
 
 def test_the_count_begins_anew_with_each_episode():

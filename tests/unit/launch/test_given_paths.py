@@ -28,7 +28,7 @@ def test_a_path_is_made_absolute_from_where_its_giver_stands(
 ) -> None:
     (tmp_path / "meshes").mkdir()
     monkeypatch.chdir(tmp_path)
-    words, named = with_whole_paths(Options, ["--assets", "meshes", "--scale=2"])
+    words, named = with_whole_paths(Options, ["--assets", "meshes", "--scale=2"], program="toy")
     assert words == [f"--assets={tmp_path}/meshes", "--scale=2.0"]
     assert named == [tmp_path / "meshes"]
 
@@ -37,17 +37,18 @@ def test_the_home_folder_is_meant_by_its_sign(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert with_whole_paths(Options, ["--assets=~"])[1] == [tmp_path]
+    assert with_whole_paths(Options, ["--assets=~"], program="toy")[1] == [tmp_path]
 
 
 @pytest.mark.parametrize("declared", [Options, Plain])
 def test_words_without_a_path_stay_as_they_are(declared: type[Struct]) -> None:
-    assert with_whole_paths(declared, ["--scale", "2"]) == (["--scale", "2"], [])
+    words = ["--scale", "2"]
+    assert with_whole_paths(declared, words, program="toy") == (words, [])
 
 
 def test_a_path_where_nothing_is_is_refused_as_people_spell_it() -> None:
     with pytest.raises(BadOption, match="no file or folder at /nowhere") as caught:
-        with_whole_paths(Options, ["--assets=/nowhere"], prefix="toy-")
+        with_whole_paths(Options, ["--assets=/nowhere"], program="toy", prefix="toy-")
     assert caught.value.hint == "Give an existing file or folder: --toy-assets PATH"
 
 

@@ -338,6 +338,8 @@ def test_a_path_among_a_simulators_options_is_seen_in_its_container_and_read_onl
         assert seen[str(folder)] == Mount(str(folder), str(folder), read_only=True)
     as_process = simulator(box, Processes(), tmp_path, words)
     assert as_process.arguments[-1] == f"--assets-path={assets}"
+    # A process sees everything as it is: nobody walks through its assets.
+    assert str(assets) not in mounts(as_process)
 
 
 def test_a_path_of_a_simulator_that_leads_nowhere_is_refused_by_the_name_people_type(

@@ -328,6 +328,25 @@ def test_only_while_the_model_is_awaited_is_its_time_allowed(
                 client.play(hard, told.append, timeout_s=PATIENCE_S, **limits)
 
 
+def test_one_that_hangs_in_the_video_stood_at_a_frame(endpoint, play, monkeypatch):
+    def hang(*_, on_frame, **__):
+        on_frame(10)
+        time.sleep(2.5)
+
+    monkeypatch.setattr("rpent_box.sim.episode.write_video", hang)
+    with (
+        toy_simulator(endpoint, ToyOptions()),
+        SimClient(endpoint, watch=nobody_died) as client,
+    ):
+        client.wait_ready(timeout_s=PATIENCE_S)
+        client.connect_worker(CONNECT, timeout_s=PATIENCE_S)
+        filmed = replace(play, video="all")
+        with pytest.raises(SimulatorHangs) as caught:
+            client.play(filmed, lambda _: None, timeout_s=PATIENCE_S, stall_timeout_s=1.5)
+        assert caught.value.message.endswith("; it stood at: writing video, frame 10")
+        assert "the simulator's log in the run's folder" in caught.value.hint
+
+
 def test_going_on_for_too_long_is_no_hang(endpoint, play):
     with (
         toy_simulator(endpoint, ToyOptions(step_delay_s=0.02)),

@@ -227,6 +227,23 @@ def test_a_broken_video_costs_no_result(play, tmp_path):
     assert (tmp_path / "actions.npy").exists()
 
 
+def test_an_attempt_keeps_nothing_of_the_one_before_it(play, tmp_path):
+    for left in ("actions.npy", "futures.npz", "episode.mp4", ".episode.mp4.4711.partial"):
+        (tmp_path / left).write_text("of a simulator that was killed")
+    (tmp_path / "notes.txt").touch()
+    played = play_episode(ToyPlatform(ToyOptions()), InProcessPolicy(), play, silent)
+    assert (played.futures, played.video) == (None, None)
+    assert {path.name for path in tmp_path.iterdir()} == {"actions.npy", "notes.txt"}
+    assert len(np.load(tmp_path / "actions.npy")) == played.steps
+
+
+def test_an_attempt_that_is_lost_at_once_has_nothing_of_the_one_before_it(play, tmp_path):
+    (tmp_path / "actions.npy").write_text("of a simulator that was killed")
+    with pytest.raises(RuntimeError, match="broke at reset"):
+        play_episode(ToyPlatform(ToyOptions(breaks="reset")), InProcessPolicy(), play, silent)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_the_policy_raises_ends_the_episode_and_nothing_more_is_executed(platform, play):
     policy = InProcessPolicy()
 

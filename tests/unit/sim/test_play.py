@@ -65,6 +65,11 @@ def test_tasks_and_scenes_are_named_as_on_the_hosts_command_line(
         (("--task", "reech_again"), 2, "Did you mean reach_again"),
         (("--first-init-state", "6"), 2, "6 init states"),
         (("--needs-assets",), 1, "toy-draw DIR"),
+        (
+            ("--suite", "toy_seeded", "--scene-seed", "999999", "--episodes", "2"),
+            1,
+            "no picture of 1000000",
+        ),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_a_folder_is_made(

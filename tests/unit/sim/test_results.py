@@ -45,10 +45,10 @@ def test_a_row_reads_back_as_it_was_written(tmp_path):
     assert read_results(tmp_path) == rows
 
 
-def test_a_row_from_before_restarts_were_recorded_still_reads(tmp_path):
+def test_a_row_from_before_restarts_and_remarks_still_reads(tmp_path):
     row = row_of(PLAYED, run="run-1")
     fields = msgspec.to_builtins(row)
-    assert fields.pop("restarts") == ()
+    assert (fields.pop("restarts"), fields.pop("remarks")) == ((), {})
     (tmp_path / "results.jsonl").write_bytes(msgspec.json.encode(fields) + b"\n")
     assert read_results(tmp_path) == [row]
 

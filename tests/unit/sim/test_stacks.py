@@ -48,3 +48,4 @@ def test_while_the_model_is_awaited_its_time_is_allowed():
 def test_nothing_is_written_by_one_that_goes_on_or_was_not_asked():
     assert written(stall=60.0) == ""
     assert written(stall=None) == ""
+    assert written(stall=1e15) == ""

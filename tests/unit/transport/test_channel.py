@@ -389,12 +389,13 @@ def test_a_client_cannot_choose_its_connection_id(worker: ServerChannel) -> None
 def test_another_protocol_is_refused_by_both_sides(
     box: BoxPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_channel, "PROTOCOL_VERSION", 2)
+    now, later = PROTOCOL_VERSION, PROTOCOL_VERSION + 1
+    monkeypatch.setattr(client_channel, "PROTOCOL_VERSION", later)
     with answering(ServerChannel.bind(box.worker_endpoint, box=box)) as worker:
-        with pytest.raises(ProtocolMismatch, match="client speaks protocol 2, this worker 1"):
+        with pytest.raises(ProtocolMismatch, match=f"speaks protocol {later}, this worker {now}"):
             connect(worker, box)
-        monkeypatch.setattr(server_channel, "PROTOCOL_VERSION", 2)
-        with pytest.raises(ProtocolMismatch, match="speaks protocol 1, we speak 2"):
+        monkeypatch.setattr(server_channel, "PROTOCOL_VERSION", later)
+        with pytest.raises(ProtocolMismatch, match=f"speaks protocol {now}, we speak {later}"):
             connect(worker, box)
 
 
