@@ -2,7 +2,8 @@
 """Run every test that this machine can run: `make test`. Ends with what was skipped, and why.
 
 Tests run in several Pythons: this one, and each simulator's own. Words on the command line go to
-pytest, e.g. `make test ARGS="-k transport"`.
+pytest, e.g. `make test ARGS="-k transport"`; `--slow` is ours: with it simulators also get the
+tests that take minutes each, such as whole episodes compared with the stock loop.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ SIDE_BY_SIDE = 2
 """Simulators' Pythons that are tested at once: each draws and computes on one processor mostly."""
 TEST_PACKAGES = ("hypothesis", "httpx", "msgpack", "pytest", "pytest-timeout", "websockets")
 TIMEOUT_S = 3600
+SLOW = "--slow"
 NO_TESTS = 5
 """pytest's exit code when a selection leaves none."""
 
@@ -71,7 +73,9 @@ def main(words: list[str]) -> int:
     without, marks = _missing_machines()
     here = Part(title="this machine", python=sys.executable, paths=("tests",), marks=marks)
     # All environments first: tests on this machine start programs in them.
-    simulators = _simulator_parts(without)
+    slow = SLOW in words
+    words = [word for word in words if word != SLOW]
+    simulators = _simulator_parts(without, slow=slow)
     # Alone, since some of its tests have deadlines.
     outcomes = [_run(here, words)]
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -106,9 +110,11 @@ def _lend_wheels(without: list[str]) -> None:
             without.append(f"tests in the CPU image of {name}: {error}")
 
 
-def _simulator_parts(without: list[str]) -> list[Part]:
+def _simulator_parts(without: list[str], *, slow: bool) -> list[Part]:
     """Return the tests in each simulator's Python; notes in `without` those it cannot have here."""
     parts = []
+    if not slow:
+        without.append(f'slow tests in the simulators\' Pythons: make test ARGS="{SLOW}"')
     try:
         for target in PROGRAMS:
             build_environment(*target, say=_say, environ=os.environ)
@@ -116,13 +122,13 @@ def _simulator_parts(without: list[str]) -> list[Part]:
         without.append(f"tests that start processes of {target.name}: {error}")
     for name in recipe_names(ROOT, "platform"):
         try:
-            parts.append(_simulator_part(name))
+            parts.append(_simulator_part(name, marks="not gpu" if slow else "not gpu and not slow"))
         except LaunchError as error:
             without.append(f"tests in {name}'s Python: {error}")
     return parts
 
 
-def _simulator_part(name: str) -> Part:
+def _simulator_part(name: str, *, marks: str) -> Part:
     """Make the environment that the process launcher uses; tests run inside it."""
     python = str(build_environment("platform", name, say=_say, environ=os.environ))
     subprocess.run(
@@ -136,7 +142,7 @@ def _simulator_part(name: str) -> Part:
         *(f"tests/conformance/{file}" for file in ASKED_OF_ALL),
         *ALSO_THERE.get(name, ()),
     )
-    return Part(title=f"{name}'s Python", python=python, paths=paths, marks="not gpu")
+    return Part(title=f"{name}'s Python", python=python, paths=paths, marks=marks)
 
 
 def _run_held(part: Part, words: list[str]) -> Outcome:

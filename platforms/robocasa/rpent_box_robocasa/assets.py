@@ -3,12 +3,14 @@
 
 RoboCasa takes all its files from one folder: the plans, styles and cabinets of its package, and the
 meshes and textures that are downloaded apart. `assets.json` lists the former, and what every style
-names of the latter; `make_assets` wrote it from the installed package. An object that is missing
-would not stop RoboCasa but give other scenes for the same seeds: hence the care.
+names of the latter; `make_assets` wrote it from the installed package. A texture that is missing
+stops RoboCasa in the kitchens that have it. An object that is missing does not, but gives other
+scenes for the same seeds: hence the care.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
@@ -28,7 +30,13 @@ COMMAND = (
 )
 """Fetches about 10 GB into FOLDER and asks nothing."""
 
-
+_NAMED = {
+    "textures": "textures",
+    "generative_textures": "generated textures",
+    "fixtures": "models of fixtures",
+    "lightwheel": "models of things that belong to a kitchen",
+}
+"""Part → what it holds of that which styles name."""
 _ABSENT_KINDS = 0.1
 """Share of a collection's kinds that may have no model: RoboCasa passes over such ones."""
 
@@ -38,8 +46,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     own: tuple[str, ...]
     """Files that RoboCasa's package brings."""
-    textures: tuple[str, ...]
-    fixtures: tuple[str, ...]
+    named: dict[str, tuple[str, ...]]
+    """Part → files that some style names."""
     objects: dict[str, tuple[str, ...]]
     """Collection → kinds of things, each a folder with models."""
 
@@ -48,7 +56,7 @@ class Gap(Struct, frozen=True, kw_only=True):
     """One part that is not whole."""
 
     part: str
-    """As `fetch_assets` calls it: own, textures, fixtures, or a collection of objects."""
+    """As `fetch_assets` calls it: own, a part that styles name, or a collection of objects."""
     sentence: str
 
 
@@ -87,8 +95,11 @@ def gaps_in(folder: Path) -> list[Gap]:
     wanted = _wanted()
     return [
         *_gap(folder, "own", "files of robocasa's package", wanted.own),
-        *_gap(folder, "textures", "textures", wanted.textures),
-        *_gap(folder, "fixtures", "models of fixtures", wanted.fixtures),
+        *(
+            gap
+            for part, what in _NAMED.items()
+            for gap in _gap(folder, part, what, wanted.named[part])
+        ),
         *(gap for name in OBJECTS for gap in _objects_gap(folder, name, wanted.objects[name])),
     ]
 
@@ -96,9 +107,8 @@ def gaps_in(folder: Path) -> list[Gap]:
 def _gap(folder: Path, part: str, what: str, names: Sequence[str]) -> Iterator[Gap]:
     missing = [name for name in names if not _is_written(folder / name)]
     if missing:
-        count = f"all {len(names)}" if len(missing) == len(names) else f"{len(missing)} of"
-        count = count if count.startswith("all") else f"{count} {len(names)}"
-        yield Gap(part=part, sentence=f"{count} {what} are missing, e.g. {missing[0]}")
+        count = f"{len(missing)} of {len(names)} {what}"
+        yield Gap(part=part, sentence=f"missing are {count}, e.g. {missing[0]}")
 
 
 def _objects_gap(folder: Path, collection: str, kinds: Sequence[str]) -> Iterator[Gap]:
@@ -119,7 +129,7 @@ def _is_written(file: Path) -> bool:
 
 
 def _command(folder: Path) -> str:
-    return COMMAND.replace("FOLDER", str(folder))
+    return COMMAND.replace("FOLDER", shlex.quote(str(folder)))
 
 
 @cache

@@ -3,28 +3,35 @@
 
 Downloads about 10 GB with RoboCasa's own downloader, asks nothing, and adds the files that its
 package brings, which RoboCasa looks for in the same folder. Parts that are whole already are left
-alone, so that it may be run again. Exits 1 when something is missing afterwards, and names it.
+alone, so that it may be run again; a part that was cut begins anew. Exits 1 when something is
+missing afterwards, and names it.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from zipfile import BadZipFile
 
 from rpent_box_robocasa.assets import Gap, gaps_in
 from rpent_box_robocasa.process import package_folder, prepared_process
 
 DOWNLOADS = {
     "textures": "tex",
+    "generative_textures": "tex_generative",
     "fixtures": "fixtures_lw",
     "objaverse": "objs_objaverse",
     "lightwheel": "objs_lw",
     "aigen_objs": "objs_aigen",
 }
-"""Our part → what RoboCasa's downloader calls it. Its generated textures are for training alone."""
+"""Our part → what RoboCasa's downloader calls it."""
+SILENCE_S = 60.0
+"""How long the other end of a download may say nothing."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -45,15 +52,35 @@ def main(words: Sequence[str]) -> int:
 
 
 def download(folder: Path, gaps: Sequence[Gap]) -> None:
-    """Download the archives of the parts that are not whole, and unpack them."""
+    """Download the archives of the parts that are not whole, and unpack them.
+
+    One that cannot be had is named, and the others are still tried.
+    """
     from robocasa.scripts import download_kitchen_assets as stock
 
     package = package_folder("robocasa") / "models" / "assets"
-    for gap in gaps:
-        if gap.part in DOWNLOADS:
-            archive = dict(stock.DOWNLOAD_ASSET_REGISTRY[DOWNLOADS[gap.part]])
-            archive["folder"] = str(folder / Path(archive["folder"]).relative_to(package))
-            stock.download_and_extract_zip(**archive)
+    for part in dict.fromkeys(gap.part for gap in gaps if gap.part in DOWNLOADS):
+        archive = dict(stock.DOWNLOAD_ASSET_REGISTRY[DOWNLOADS[part]])
+        target = folder / Path(archive["folder"]).relative_to(package)
+        try:
+            with _impatient():
+                stock.download_and_extract_zip(**{**archive, "folder": str(target)})
+        except (OSError, BadZipFile) as error:
+            sys.stderr.write(f"{part} could not be fetched from {archive['url']}: {error}\n")
+        finally:
+            # RoboCasa's downloader keeps it beside the folder, and leaves it there when it is cut.
+            target.with_name(f"{target.name}.zip").unlink(missing_ok=True)
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Let connections fail that are silent: the stock downloader would wait for ever."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(SILENCE_S)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
 
 
 def copy_own_files(folder: Path) -> None:

@@ -15,7 +15,12 @@ from rpent_box_robocasa.process import package_folder, prepared_process
 
 _NOT_DRAWN = ("box_links", "groot_dataset_assets", "novel_instructions")
 """Folders of the package that hold links, data sets' formats and sentences."""
-_DOORS = ("CabinetDoorPanel", "CabinetHandle")
+_DOORS = {
+    "CabinetDoorPanel": "fixtures/cabinets/cabinet_panels",
+    "CabinetHandle": "fixtures/handles",
+}
+"""How the names of doors and handles begin, which stand for models, and where those lie."""
+_FOLDERS = ("textures/", "generative_textures/", "fixtures/", "objects/")
 
 
 def read_wanted() -> Wanted:
@@ -23,11 +28,12 @@ def read_wanted() -> Wanted:
     package = package_folder("robocasa")
     assets = package / "models" / "assets"
     own = sorted(_own_files(assets))
-    named = sorted(set(_named_by_styles(assets)) - set(own))
+    named: dict[str, list[str]] = {}
+    for name in sorted(set(_named_by_styles(assets)) - set(own)):
+        named.setdefault(_part(name), []).append(name)
     return Wanted(
         own=tuple(own),
-        textures=tuple(name for name in named if name.startswith("textures/")),
-        fixtures=tuple(name for name in named if name.startswith("fixtures/")),
+        named={part: tuple(names) for part, names in sorted(named.items())},
         objects={name: tuple(_kinds(package, name)) for name in OBJECTS},
     )
 
@@ -39,20 +45,39 @@ def _own_files(assets: Path) -> Iterator[str]:
             yield name.as_posix()
 
 
+def _part(name: str) -> str:
+    """Return the part of the assets that file `name` belongs to: its folder, or its collection."""
+    folder, collection, *_ = name.split("/")
+    return collection if folder == "objects" else folder
+
+
 def _named_by_styles(assets: Path) -> Iterator[str]:
-    """Yield the textures and models of every configuration that some style chooses."""
+    """Yield the textures and models of what the styles choose, fixture by fixture."""
     import yaml
 
-    styles = [yaml.safe_load(file.read_text()) for file in assets.glob("scenes/kitchen_styles/*/*")]
-    chosen = {text for style in styles for text in _strings(style)}
-    for file in assets.glob("fixtures/fixture_registry/*.yaml"):
-        for name, settings in yaml.safe_load(file.read_text()).items():
-            if name in chosen:
-                yield from (_model_file(text) for text in _strings(settings) if _is_file(text))
-    for name in chosen:
-        if name.startswith(_DOORS):
-            kind = "handles" if name.startswith("CabinetHandle") else "cabinets/cabinet_panels"
-            yield f"fixtures/{kind}/{name}/model.xml"
+    registries = {
+        file.stem: yaml.safe_load(file.read_text())
+        for file in assets.glob("fixtures/fixture_registry/*.yaml")
+    }
+    for file in assets.glob("scenes/kitchen_styles/*/*"):
+        for fixture, choice in yaml.safe_load(file.read_text()).items():
+            registry = registries.get(fixture)
+            if registry is not None:  # some styles choose for fixtures that are none of their own
+                for names in choice.values() if isinstance(choice, dict) else [choice]:
+                    yield from _files(registry, names if isinstance(names, list) else [names])
+
+
+def _files(registry: dict[str, Any], names: list[str]) -> Iterator[str]:
+    """Yield the files of a fixture's default with the entries `names` laid over it, in order."""
+    settings = dict(registry["default"])
+    for name in names:
+        settings |= registry[name]
+    for text in _strings(settings):
+        door = text.rstrip("0123456789")
+        if door in _DOORS:
+            yield f"{_DOORS[door]}/{text}/model.xml"
+        elif text.startswith(_FOLDERS):
+            yield text if Path(text).suffix else f"{text}/model.xml"
 
 
 def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 - YAML holds anything
@@ -64,14 +89,6 @@ def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 - YAML holds anything
     elif isinstance(value, list):
         for part in value:
             yield from _strings(part)
-
-
-def _is_file(text: str) -> bool:
-    return text.startswith(("textures/", "fixtures/"))
-
-
-def _model_file(text: str) -> str:
-    return text if Path(text).suffix else f"{text}/model.xml"
 
 
 def _kinds(package: Path, collection: str) -> list[str]:

@@ -13,7 +13,6 @@ Import this module inside `prepared_process`.
 from __future__ import annotations
 
 import copy
-import time
 from collections import deque
 from typing import Any
 
@@ -71,8 +70,6 @@ class Moments:
         self._sim: Any = None
         self._stage: Any = None
         """Data of the same model, into which a moment is put to be drawn."""
-        self.draw_s = 0.0
-        """Seconds spent drawing since this was made."""
 
     @property
     def appearance(self) -> Appearance:
@@ -107,9 +104,7 @@ class Moments:
         """Return what `camera` saw, upright. Drawn once, then shared: do not write into it."""
         moment = self._kept[max(0, len(self._kept) - 1 - steps_ago)]
         if camera not in moment.frames:
-            started = time.perf_counter()
             moment.frames[camera] = self._draw(camera, moment)
-            self.draw_s += time.perf_counter() - started
         return moment.frames[camera]
 
     def _draw(self, camera: str, moment: Moment) -> Image:

@@ -16,7 +16,7 @@ from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.observation import Actions, Image, Observation
 from rpent_box.errors import SimulatorError
 from rpent_box.sim.platform import Applied, ModelNeeds, Scene
-from rpent_box_robocasa.assets import missing_assets
+from rpent_box_robocasa.assets import require
 from rpent_box_robocasa.control import CONTROL_HZ, check_actions, check_control
 from rpent_box_robocasa.plugin import RobocasaOptions, platform_meta
 from rpent_box_robocasa.process import prepared_process
@@ -46,6 +46,7 @@ class RobocasaPlatform:
         self._options = options
         self._renderer = renderer
         self._resources = resources
+        self._assets_are_whole = False
         self._task = ""
         self._environment: RobocasaEnvironment | None = None
         self._roles: tuple[str, ...] = tuple(VIEWS)
@@ -96,9 +97,7 @@ class RobocasaPlatform:
         which the task cannot take place.
         """
         task, seed = task_of(scene), scene_seed(scene)
-        missing = missing_assets(self._options.assets_path)
-        if missing is not None:
-            raise missing
+        self._check_assets()
         environment = self._load(task)
         environment.reset(seed)
         self._recording.start(environment.state())
@@ -153,6 +152,12 @@ class RobocasaPlatform:
         """Free memory, GL contexts and the temporary folder. May be called twice."""
         self._unload()
         self._resources.close()
+
+    def _check_assets(self) -> None:
+        # Once: a thousand files, on a disk that may be far away.
+        if not self._assets_are_whole:
+            require(self._options.assets_path)
+            self._assets_are_whole = True
 
     def _load(self, task: str) -> RobocasaEnvironment:
         from rpent_box_robocasa.environment import RobocasaEnvironment

@@ -127,10 +127,12 @@ def _provide_settings(folder: Path) -> None:
 
 def _import_quietly() -> None:
     from rpent_box_robocasa.gaps import fill_gaps, keep_counters_in_order
+    from rpent_box_robocasa.plans import read_plans_quickly
 
     with contextlib.redirect_stdout(io.StringIO()):  # RoboCasa greets
         fill_gaps()
         keep_counters_in_order()
+        read_plans_quickly()
 
 
 def _write_models_in(folder: Path) -> None:

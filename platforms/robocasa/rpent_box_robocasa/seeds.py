@@ -12,8 +12,9 @@ SCENES_PER_SEED = 100_000
 def scene_seed(scene: Scene) -> int:
     """Return the seed that RoboCasa's generator is given: seed x 100000 + initial state.
 
-    So each pair has a seed of its own, and the scene is the one that RLDX's evaluation of RoboCasa
-    shows in the episode of that number in its first environment. Raises `UnknownName` for an
+    So each pair has a seed of its own. RLDX's evaluation of RoboCasa numbers scenes alike, but
+    counts its episodes after it seeds them (rldx/eval/sim/wrapper/video_recording_wrapper.py): in
+    its first environment, initial state N is shown in episode N + 1. Raises `UnknownName` for an
     initial state outside 0 to 99999.
     """
     if not 0 <= scene.init_state < SCENES_PER_SEED:

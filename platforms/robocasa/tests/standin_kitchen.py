@@ -53,9 +53,9 @@ def write_assets(folder: Path) -> Path:
     shutil.copytree(package / "models" / "assets", folder, dirs_exist_ok=True)
     named = sorted(_named_files(package))
     for name in named:
-        if name.startswith("textures/") and name.endswith(".png"):
+        if name.endswith(".png"):
             _write_once(folder / name, flat_png(name))
-        elif not name.startswith("textures/"):
+        elif "textures/" not in name:
             model = folder / name
             if model.suffix != ".xml":
                 model = model / "model.xml"
@@ -250,7 +250,7 @@ def _named_files(package: Path) -> set[str]:
         *(package / "models" / "assets" / "fixtures" / "fixture_registry").glob("*.yaml"),
         *(package / "models" / "fixtures").glob("*.py"),
     ]
-    pattern = re.compile(r"(?:textures|fixtures|objects)/[A-Za-z0-9_./-]+")
+    pattern = re.compile(r"(?:generative_textures|textures|fixtures|objects)/[\w./-]+")
     return {
         name
         for source in sources

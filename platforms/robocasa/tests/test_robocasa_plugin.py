@@ -107,7 +107,7 @@ def test_rldx_fits_with_the_frames_that_it_wants() -> None:
     meta = ModelMeta(
         kind="vla",
         backend="rldx",
-        checkpoint="RLDX-1-FT-ROBOCASA",
+        checkpoint="RLDX-1-FT-RC365",
         control=PLATFORM.meta.controls[0],
         camera_roles=roles,
         proprio_schema=adapter.proprio_schema,

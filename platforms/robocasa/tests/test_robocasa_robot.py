@@ -63,16 +63,17 @@ def turn_about(axis: int, quaternion_xyzw: NDArray[np.float64]) -> float:
 
 
 @pytest.mark.parametrize(("name", "axis"), [("x", 0), ("y", 1), ("z", 2)])
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_the_hand_moves_along_the_axes_of_the_base(
-    table: RobocasaEnvironment, name: str, axis: int, sign: float
+    table: RobocasaEnvironment, name: str, axis: int
 ) -> None:
     table.reset(SEED)
-    went = moved(table, row(**{name: sign}))
-    hand = went["base_to_eef_position"]
-    assert sign * hand[axis] > 0.08
-    assert np.abs(np.delete(hand, axis)).max() < 0.03
-    assert np.abs(went["base_position"]).max() < 0.002
+    for sign in (-1.0, 1.0):
+        went = moved(table, row(**{name: sign}))
+        hand = went["base_to_eef_position"]
+        assert sign * hand[axis] > 0.08
+        assert np.abs(np.delete(hand, axis)).max() < 0.03
+        assert np.abs(went["base_position"]).max() < 0.002
+        moved(table, row(), steps=5)  # it comes to rest
 
 
 def test_in_base_mode_a_step_is_added_to_the_last_target(table: RobocasaEnvironment) -> None:
@@ -117,14 +118,13 @@ def test_the_base_drives_left_turns_left_and_rises_in_either_mode(
     left = moved(table, row(mode, left=1.0))["base_position"]
     assert left[1] > 0.25
     assert abs(left[0]) < 0.01
-    table.reset(SEED)
+    moved(table, row(mode), steps=5)  # it comes to rest
     backward = moved(table, row(mode, forward=-1.0))["base_position"]
     assert backward[0] < -0.25
     assert abs(backward[1]) < 0.01
-    table.reset(SEED)
-    assert turn_about(2, moved(table, row(mode, yaw=1.0))["base_quaternion_xyzw"]) > 0.5
-    table.reset(SEED)
+    moved(table, row(mode), steps=5)
     assert moved(table, row(mode, torso=1.0))["base_position"][2] > 0.1
+    assert turn_about(2, moved(table, row(mode, yaw=1.0))["base_quaternion_xyzw"]) > 0.5
 
 
 def test_forward_is_where_the_base_points_now(table: RobocasaEnvironment) -> None:
@@ -151,7 +151,7 @@ def test_frames_of_now_and_of_before_equal_those_of_the_stock_loop(
     from rpent_box_robocasa.robot import robot_arguments
     from rpent_box_robocasa.table import CubeOnTable
 
-    actions = np.float32(np.random.default_rng(0).uniform(-1, 1, (13, 12)))
+    actions = np.float32(np.random.default_rng(0).uniform(-1, 1, (8, 12)))
     stock = CubeOnTable(**robot_arguments(96))
     try:
         random.seed(SEED)
@@ -161,7 +161,7 @@ def test_frames_of_now_and_of_before_equal_those_of_the_stock_loop(
     finally:
         stock.close()
     table.reset(SEED)
-    looked_at = (0, 1, 5, 12)
+    looked_at = (0, 1, 8)
     for step in range(len(drawn)):
         if step:
             table.step(actions[step - 1])
@@ -194,9 +194,9 @@ def test_looking_changes_nothing(table: RobocasaEnvironment) -> None:
     ends = []
     for look in (False, True):
         table.reset(SEED)
-        for _ in range(6):
+        for step in range(6):
             table.step(row(x=0.5, forward=0.5, gripper=1.0))
-            if look:
+            if look and step % 3 == 1:
                 table.observe(VIEWS)
         ends.append(table.state().numbers)
     np.testing.assert_array_equal(*ends)

@@ -33,6 +33,7 @@ MANIFEST = ".robotwin-assets.json"
 EMBODIMENT = "assets/embodiments/aloha-agilex"
 OBJECTS = "assets/objects"
 TEXTURES = "assets/background_texture"
+CLUTTERED_SUITE = "demo_randomized"
 DOWNLOAD = (
     'Fetch them (15 GB; 33 GB free while unpacking): python="$(rpent-box build --launcher process '
     'robotwin)" && "$(dirname "${python##*: }")/robotwin-download-assets" --output '
@@ -142,7 +143,7 @@ def _missing(root: Path, suite: str, task: str) -> Iterator[str]:
     for name in TASK_OBJECTS[task]:
         if not _holds_files(root / OBJECTS / name):
             yield f"{OBJECTS}/{name}"
-    if suite == "demo_randomized":
+    if suite == CLUTTERED_SUITE:
         # With eval_mode on, as here, RoboTwin draws its backgrounds from the unseen ones.
         if not _holds_files(root / TEXTURES / "unseen"):
             yield f"{TEXTURES}/unseen"

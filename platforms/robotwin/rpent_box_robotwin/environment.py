@@ -31,6 +31,7 @@ from rpent_box_robotwin.assets import EMBODIMENT
 from rpent_box_robotwin.control import ActionType
 from rpent_box_robotwin.facts import scene_facts
 from rpent_box_robotwin.fresh import FreshDefaults
+from rpent_box_robotwin.listing import sort_listings
 from rpent_box_robotwin.observation import CAMERAS, frame
 from rpent_box_robotwin.planning import HandPlanner
 from rpent_box_robotwin.process import assets_in, import_runtime, quiet
@@ -123,11 +124,6 @@ class RobotwinEnvironment:
     def solved(self) -> bool:
         return bool(self._stock.eval_success)
 
-    @property
-    def cluttered(self) -> bool:
-        """Objects that have nothing to do with the task lie about."""
-        return bool(self._stock.cluttered_table)
-
     def robot_state(self) -> dict[str, NDArray[np.float64]]:
         """Return what `robot_state.read` reads."""
         return robot_state.read(self._stock.robot)
@@ -155,16 +151,13 @@ class RobotwinEnvironment:
         self._stock.scene.set_ambient_light(ambient)
         self._place_cameras()
 
-    def close(self, *, forget_meshes: bool = False) -> None:
-        """Free the scene; with `forget_meshes` also what SAPIEN keeps for the next one.
-
-        May be called twice.
-        """
+    def close(self) -> None:
+        """Free the scene; SAPIEN keeps its meshes for the next one. May be called twice."""
         if self._stock is None:
             return
         self._planners = ()
         with quiet():
-            self._stock.close_env(clear_cache=forget_meshes)
+            self._stock.close_env()
         self._stock = None
         # Scene, robot and planners hold each other.
         gc.collect()
@@ -239,6 +232,7 @@ def _new_task(name: str) -> StockTask:
     import_runtime()
     with quiet():
         module = importlib.import_module(f"robotwin.envs.{name}")
+    sort_listings(module)
     _defaults.restore()
     return getattr(module, name)()
 

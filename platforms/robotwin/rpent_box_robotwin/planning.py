@@ -27,6 +27,9 @@ ROTATION_TOLERANCE_RAD = 1e-3
 """How exactly joint angles must reach the pose to count as a solution."""
 AT_REST_RAD = 1e-4
 """An arm with less than this to move is there already."""
+TOO_SHORT_TO_TIME_RAD = 2e-3
+"""toppra finds no timing for some motions (one in 60 of 1e-4 rad, one in 1500 of 2e-3, none seen of
+1e-2). An arm that has less than this to move is then as good as there."""
 OTHER_STARTS = 32
 """Postures to solve from when the arm's own leads nowhere."""
 LIKELY_RANGE_RAD = math.pi
@@ -52,16 +55,22 @@ class HandPlanner:
         """Return RoboTwin's result: `status`, and with `Success` `position` and `velocity` [n, 6].
 
         `pose` is the hand's, position and quaternion w, x, y, z in the world. Any other status
-        makes RoboTwin hold this arm for 50 steps: `Rest` when it is there already, else `Fail`.
+        makes RoboTwin hold this arm for 50 steps: `Rest` when it is as good as there, else `Fail`.
         """
         start = self._set_points()
         goal = self.solve(pose)
         self.failed = goal is None
         if goal is None:
             return {"status": "Fail"}
-        if np.abs(goal - start).max() < AT_REST_RAD:
+        to_move_rad = float(np.abs(goal - start).max())
+        if to_move_rad < AT_REST_RAD:
             return {"status": "Rest"}
-        _, position, velocity, _, _ = self._planner.TOPP(np.vstack((start, goal)), TIME_STEP_S)
+        try:
+            _, position, velocity, _, _ = self._planner.TOPP(np.vstack((start, goal)), TIME_STEP_S)
+        except RuntimeError:
+            # Joint commands that cannot be timed leave their arm where it is, too.
+            self.failed = to_move_rad > TOO_SHORT_TO_TIME_RAD
+            return {"status": "Fail" if self.failed else "Rest"}
         return {"status": "Success", "position": position, "velocity": velocity}
 
     def solve(self, pose: NDArray[np.float64]) -> NDArray[np.float64] | None:

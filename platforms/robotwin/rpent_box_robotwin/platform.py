@@ -15,7 +15,12 @@ from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.observation import Actions, Image, Observation
 from rpent_box.errors import SimulatorError, UnknownName
 from rpent_box.sim.platform import Applied, ModelNeeds, Scene
-from rpent_box_robotwin.assets import assets_revision, require_assets, require_task
+from rpent_box_robotwin.assets import (
+    CLUTTERED_SUITE,
+    assets_revision,
+    require_assets,
+    require_task,
+)
 from rpent_box_robotwin.control import CONTROL_HZ, action_type, check_actions, executable
 from rpent_box_robotwin.language import Sentences, sentences
 from rpent_box_robotwin.observation import CAMERA_ROLES, observation_from
@@ -60,6 +65,7 @@ class RobotwinPlatform:
         self._roles = self._next_roles = CAMERA_ROLES
         self._environment: RobotwinEnvironment | None = None
         self._instruction = ""
+        self._meshes_of = ""
         self._scenes_since_cache = 0
         self._recording: Recording[SceneState] = Recording(CONTROL_HZ)
 
@@ -175,7 +181,7 @@ class RobotwinPlatform:
 
     def close(self) -> None:
         """Free the scene, the meshes, the device and the temporary folder. May be called twice."""
-        self._unload(forget_meshes=True)
+        self._unload()
         self._resources.close()
 
     def _stand(self, name: SceneName) -> RobotwinEnvironment:
@@ -187,29 +193,28 @@ class RobotwinPlatform:
             return standing
         assets = require_assets(self._options)
         require_task(assets, name.suite, name.task)
-        self._unload(forget_meshes=self._meshes_pile_up(name))
+        self._unload()
+        self._forget_old_meshes(name)
+        self._scenes_since_cache += 1  # one that fails half-way leaves its meshes as well
         self._environment = RobotwinEnvironment(name, assets=assets, renderer=self._renderer)
-        self._scenes_since_cache += 1
         return self._environment
 
-    def _meshes_pile_up(self, following: SceneName) -> bool:
-        standing = self._environment
-        if standing is None:
-            return False
-        another_task = standing.name.task != following.task
-        return another_task or (
-            standing.cluttered and self._scenes_since_cache >= CLUTTERED_SCENES_PER_CACHE
-        )
+    def _forget_old_meshes(self, following: SceneName) -> None:
+        """Keep SAPIEN's memory bounded; to be called while no scene stands."""
+        another_task = self._meshes_of not in ("", following.task)
+        cluttered = following.suite == CLUTTERED_SUITE
+        if another_task or (cluttered and self._scenes_since_cache >= CLUTTERED_SCENES_PER_CACHE):
+            self._renderer.forget_meshes()
+            self._scenes_since_cache = 0
+        self._meshes_of = following.task
 
     def _observe(self, environment: RobotwinEnvironment) -> Observation:
         images = environment.draw(self._roles)
         return observation_from(images, environment.robot_state(), self._instruction)
 
-    def _unload(self, *, forget_meshes: bool) -> None:
+    def _unload(self) -> None:
         if self._environment is not None:
-            self._environment.close(forget_meshes=forget_meshes)
-            if forget_meshes:
-                self._scenes_since_cache = 0
+            self._environment.close()
         self._environment = None
         self._recording.clear()
 

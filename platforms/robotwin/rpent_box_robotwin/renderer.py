@@ -64,10 +64,14 @@ class Renderer:
             sapien.render.set_camera_shader_dir = asked
             asked(before)
 
+    def forget_meshes(self) -> None:
+        """Free the meshes that SAPIEN keeps for later scenes, and that none is drawn with now."""
+        sapien.render.clear_cache()
+
     def close(self) -> None:
         """Let go of the device and of every mesh. May be called twice."""
         if self._system is not None:
-            sapien.render.clear_cache()
+            self.forget_meshes()
         self._system = None
 
 

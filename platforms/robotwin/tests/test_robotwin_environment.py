@@ -275,6 +275,37 @@ def test_a_hand_that_is_there_already_is_held_for_a_fifth_of_a_second(build: Bui
     assert not scene.unplanned
 
 
+@pytest.mark.parametrize(
+    ("move_rad", "unplanned"), [(0.0003, {}), (0.01, {"left": 1})], ids=["tiny", "longer"]
+)
+def test_a_motion_that_cannot_be_timed_ends_nothing(
+    build: Build, monkeypatch: pytest.MonkeyPatch, move_rad: float, unplanned: dict[str, int]
+) -> None:
+    scene = build(A)
+    _, left = scene._planners[0]
+    start = scene.robot_state()["qpos_target14"]
+    monkeypatch.setattr(left, "solve", lambda _pose: start[:6] + [0, 0, move_rad, 0, 0, 0])
+    monkeypatch.setattr(left, "_planner", Untimed())
+    steps = count_physics_steps(scene)
+    scene.step(hands(scene), "ee")
+    assert len(steps) == 50
+    np.testing.assert_array_equal(scene.robot_state()["qpos_target14"], start)
+    assert dict(scene.unplanned) == unplanned
+
+
+def test_the_smallest_motions_of_a_hand_never_end_an_episode(build: Build) -> None:
+    scene = build(A)
+    _, planner = scene._planners[0]
+    draw = np.random.default_rng(0)
+    answers = set()
+    for _ in range(600):
+        goal = planner._set_points() + draw.uniform(-3e-4, 3e-4, 6) * draw.integers(0, 2, 6)
+        planner.solve = lambda _pose, goal=goal: goal
+        answers.add(planner.plan(np.zeros(7))["status"])
+        assert not planner.failed
+    assert answers == {"Success", "Rest"}
+
+
 def test_a_pose_out_of_reach_holds_its_arm_and_is_counted_and_said(
     build: Build, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -355,6 +386,14 @@ def test_a_recorded_moment_is_drawn_as_it_was(build: Build) -> None:
     scene.restore(then)
     for role, frame in scene.draw(("left_wrist", "head")).items():
         assert frame.tobytes() == seen[role].tobytes(), role
+
+
+class Untimed:
+    """A planner for whose paths there is no timing, as toppra says it."""
+
+    @staticmethod
+    def TOPP(_path: object, _step_s: float) -> None:  # noqa: N802 - mplib's own name
+        raise RuntimeError("Fail to parameterize path")
 
 
 def count_physics_steps(scene: RobotwinEnvironment) -> list[None]:

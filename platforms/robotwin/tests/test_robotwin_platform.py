@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,9 @@ pytestmark = pytest.mark.simulator
 TASKS = find_suite("demo_clean").tasks
 STACK = Scene(suite="demo_clean", task=TASKS.index("stack_blocks_two"), init_state=100000, seed=7)
 ANOTHER_SEED = Scene(suite=STACK.suite, task=STACK.task, init_state=100001, seed=7)
+ANOTHER_TASK = Scene(
+    suite=STACK.suite, task=TASKS.index("stack_blocks_three"), init_state=100000, seed=7
+)
 QPOS, EEF = control_spec(ROBOTWIN_QPOS14), control_spec(ROBOTWIN_EEF16)
 PINS = {
     "rlinf-robotwin-runtime": "0.1.3",
@@ -232,6 +235,48 @@ def test_a_refused_scene_leaves_the_standing_one_as_it_is(platform: RobotwinPlat
     assert platform._current() is standing
 
 
+def test_after_a_scene_that_fails_half_way_the_next_one_is_whole(
+    platform: RobotwinPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from robotwin.envs._base_task import Base_Task
+
+    shown = platform.reset(STACK)
+    for error in (KeyboardInterrupt, MemoryError):
+        with monkeypatch.context() as patched:
+            patched.setattr(Base_Task, "check_stable", raising(error))
+            with pytest.raises(error):
+                platform.reset(ANOTHER_SEED)
+        with pytest.raises(SimulatorError, match="before its first reset"):
+            platform.apply(held(shown, 1))
+        assert "ASSETS_PATH" not in os.environ
+        assert platform.reset(STACK).images["head"].tobytes() == shown.images["head"].tobytes()
+
+
+def test_meshes_go_when_the_task_changes_though_its_last_scene_failed(
+    platform: RobotwinPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from robotwin.envs._base_task import Base_Task
+
+    platform.reset(STACK)
+    forgotten: list[bool] = []
+    monkeypatch.setattr(
+        platform._renderer, "forget_meshes", lambda: forgotten.append(platform._environment is None)
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(Base_Task, "check_stable", lambda _task: (False, ["box"]))
+        with pytest.raises(SimulatorError, match="does not settle"):
+            platform.reset(ANOTHER_SEED)
+    platform.reset(STACK)
+    assert forgotten == []
+    with monkeypatch.context() as patched:
+        patched.setattr(Base_Task, "check_stable", lambda _task: (False, ["box"]))
+        with pytest.raises(SimulatorError, match="does not settle"):
+            platform.reset(ANOTHER_TASK)
+    assert forgotten == [True]
+    platform.reset(STACK)
+    assert forgotten == [True, True]
+
+
 def test_a_list_of_sentences_binds_scenes_to_them(assets: Path, tmp_path: Path) -> None:
     listed = tmp_path / "sentences.jsonl"
     listed.write_text(
@@ -327,6 +372,13 @@ def test_the_last_replayed_frame_is_the_last_one_seen(platform: RobotwinPlatform
     assert replayed[-1]["head"].tobytes() == applied.observation.images["head"].tobytes()
     assert set(replayed[-1]) == set(CAMERA_ROLES)
     assert platform.reset(STACK).images["head"].tobytes() == shown.images["head"].tobytes()
+
+
+def raising(error: type[BaseException]) -> Callable[[object], None]:
+    def fail(_task: object) -> None:
+        raise error
+
+    return fail
 
 
 def resident_mb() -> float:

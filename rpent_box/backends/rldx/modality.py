@@ -116,5 +116,5 @@ def _require(holds: object, found: str) -> None:
     if not holds:
         raise IncompatibleWorker(
             f"the RLDX server's model is not one for RoboCasa: it has {found}",
-            hint="Serve a checkpoint that was trained on RoboCasa, e.g. RLDX-1-FT-ROBOCASA.",
+            hint="Serve a checkpoint that was trained on RoboCasa365, e.g. RLDX-1-FT-RC365.",
         )
