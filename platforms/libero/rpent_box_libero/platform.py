@@ -39,6 +39,8 @@ _DECIDING_PACKAGES = (
     "bddl",
     "pyopengl",
 )
+SOLVED_BEFORE = "the task was solved before the robot moved"
+"""Remarked on in the first step of such an episode: its success is nobody's merit."""
 
 
 class LiberoPlatform:
@@ -59,6 +61,7 @@ class LiberoPlatform:
         self._environment: LiberoEnvironment | None = None
         self._init_states: NDArray[np.float64] | None = None
         self._cameras: frozenset[str] | None = None
+        self._solved_before = False
         self._recording = Recording(CONTROL_HZ)
 
     @classmethod
@@ -118,16 +121,19 @@ class LiberoPlatform:
             )
         environment.look_through(self._cameras)
         environment.reset(seed=scene.seed, init_state=init_states[scene.init_state])
+        self._solved_before = environment.is_solved()
         self._recording.start(environment.state())
         return environment.observe()
 
     def apply(self, actions: Actions) -> Applied:
         """Execute float32 [steps, 7] in order, stopping at success; draw the last step only.
 
+        A goal that holds already counts from the first step on, as everywhere, and is remarked on.
         Raises `BadActions` before the first step, `SimulatorError` before the first reset.
         """
         check_actions(actions)
         environment = self._current()
+        solved_before, self._solved_before = self._solved_before, False
         started, drawn_before = time.perf_counter(), environment.gate.render_s
         steps, success = 0, False
         for row in actions:
@@ -143,6 +149,7 @@ class LiberoPlatform:
             observation=None if success else environment.observe(),
             simulate_s=time.perf_counter() - started - render_s,
             render_s=render_s,
+            remarks={SOLVED_BEFORE: 1} if solved_before else {},
         )
 
     def replay(self, fps: float) -> Iterator[dict[str, Image]]:

@@ -11,8 +11,8 @@ from rpent_box.errors import BadOption
 Sentence: TypeAlias = Literal["scene", "name"]
 """`scene`: the bddl file's `:language`. `name`: the words of the task's name."""
 
-_SCENE_PREFIX = re.compile(r"^[A-Z][A-Z_]*_SCENE\d+_")
-_OTHER_WORDS = ("_lan", "_task", "_study_table")
+_SCENE_PREFIX = re.compile(r"^[A-Z][A-Z_]*SCENE\d*_")
+_OTHER_WORDS = ("_lan", "_task")
 """How the suites end whose scenes ask for something in other words than their tasks' names."""
 
 
@@ -23,7 +23,7 @@ def sentence_in_name(task_name: str) -> str:
     were trained on; it differs from the scene's in 25 tasks of the four test suites, as in "the
     black bowl" for "the akita black bowl". Variants of a task keep it, whatever they ask for.
     """
-    return _SCENE_PREFIX.sub("", task_name).replace("_", " ")
+    return _SCENE_PREFIX.sub("", task_name).replace("_", " ").strip()
 
 
 def check_sentence(suite: str, sentence: Sentence) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rpent_box.contracts.observation import Observation
 from rpent_box.errors import BadActions, SimulatorError
 from rpent_box_libero.gate import CameraGate
-from rpent_box_libero.platform import LiberoPlatform
+from rpent_box_libero.platform import SOLVED_BEFORE, LiberoPlatform
 from rpent_box_libero.plugin import LiberoOptions
 
 
@@ -75,6 +75,13 @@ def test_execution_stops_at_success_and_shows_nothing() -> None:
 def test_success_on_the_last_row_shows_nothing_either() -> None:
     applied = platform_around(PretendedEnvironment(solved_at=10)).apply(chunk(10))
     assert (applied.steps, applied.success, applied.observation) == (10, True, None)
+
+
+def test_a_task_that_was_solved_before_anything_moved_says_so_once() -> None:
+    platform = platform_around(PretendedEnvironment())
+    platform._solved_before = True
+    assert platform.apply(chunk(3)).remarks == {SOLVED_BEFORE: 1}
+    assert platform.apply(chunk(3)).remarks == {}
 
 
 def test_drawing_and_simulating_are_measured_apart() -> None:

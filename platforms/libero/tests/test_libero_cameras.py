@@ -82,16 +82,40 @@ def test_one_camera_alone_is_drawn_and_shows_what_both_would(
         assert same_states.tobytes() == states.tobytes()
 
 
-def test_a_fresh_scene_that_was_only_ever_drawn_through_one_camera_is_the_same() -> None:
-    frames = []
-    for roles in (("primary", "wrist"), ("wrist",)):
-        running = PLATFORM.open(LiberoOptions(image_size=96))
-        try:
-            running.prepare(looking(*roles))
-            frames.append(running.reset(SCENE).images["wrist"].tobytes())
-        finally:
-            running.close()
-    assert frames[0] == frames[1]
+def test_a_fresh_scene_that_was_only_ever_drawn_through_one_camera_is_the_same(
+    platform: LiberoPlatform,
+) -> None:
+    platform.prepare(looking("primary", "wrist"))
+    both = platform.reset(SCENE)
+    fresh = PLATFORM.open(LiberoOptions(image_size=96))
+    try:
+        fresh.prepare(looking("wrist"))
+        alone = fresh.reset(SCENE)
+    finally:
+        fresh.close()
+    assert set(alone.images) == {"wrist"}
+    assert alone.images["wrist"].tobytes() == both.images["wrist"].tobytes()
+
+
+def test_cameras_may_change_between_scenes_and_tasks_and_not_within_an_episode(
+    platform: LiberoPlatform,
+) -> None:
+    other = replace(SCENE, task=1, seed=8)
+    wanted = {}
+    for scene in (SCENE, other):
+        platform.prepare(looking("primary", "wrist"))
+        wanted[scene.task] = platform.reset(scene), platform.apply(PUSH).observation
+    for scene, roles in ((other, ("wrist",)), (other, ("primary",)), (SCENE, ("wrist", "primary"))):
+        platform.prepare(looking(*roles))
+        first = platform.reset(scene)
+        platform.prepare(looking("wrist"))  # from the next reset on
+        then = platform.apply(PUSH).observation
+        for ours, stock in zip((first, then), wanted[scene.task], strict=True):
+            assert ours is not None
+            assert stock is not None
+            assert {role: frame.tobytes() for role, frame in ours.images.items()} == {
+                role: stock.images[role].tobytes() for role in roles
+            }
 
 
 def test_a_video_shows_every_camera_whatever_the_model_looked_at(platform: LiberoPlatform) -> None:

@@ -7,6 +7,8 @@ The quick tests play one task of each family, the slow one the first task of all
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,13 +17,13 @@ from numpy.typing import NDArray
 
 from rpent_box.contracts.observation import Observation
 from rpent_box.errors import BadOption, UnknownName
-from rpent_box.sim.platform import Scene
+from rpent_box.sim.platform import PlatformPlugin, Scene
 from rpent_box_libero import PLATFORM, PRO_PLATFORM
 from rpent_box_libero.control import REST
 from rpent_box_libero.environment import LiberoEnvironment
 from rpent_box_libero.golden import check_golden
 from rpent_box_libero.make_suites import read_pro_suites
-from rpent_box_libero.platform import LiberoPlatform
+from rpent_box_libero.platform import SOLVED_BEFORE, LiberoPlatform
 from rpent_box_libero.plugin import LiberoOptions
 from rpent_box_libero.process import prepared_process
 from rpent_box_libero.suites import LIBERO, LIBERO_PRO, PRO_SUITES, SUITES, find_suite
@@ -51,20 +53,26 @@ EVERY_SUITE = [
 ]
 
 
+@contextmanager
+def opened(plugin: PlatformPlugin, options: LiberoOptions) -> Iterator[LiberoPlatform]:
+    platform = plugin.open(options)
+    assert isinstance(platform, LiberoPlatform)
+    try:
+        yield platform
+    finally:
+        platform.close()
+
+
 @pytest.fixture(scope="module")
 def pro() -> Iterator[LiberoPlatform]:
-    platform = PRO_PLATFORM.open(LiberoOptions(image_size=SIZE))
-    assert isinstance(platform, LiberoPlatform)
-    yield platform
-    platform.close()
+    with opened(PRO_PLATFORM, LiberoOptions(image_size=SIZE)) as platform:
+        yield platform
 
 
 @pytest.fixture(scope="module")
 def libero() -> Iterator[LiberoPlatform]:
-    platform = PLATFORM.open(LiberoOptions(image_size=SIZE))
-    assert isinstance(platform, LiberoPlatform)
-    yield platform
-    platform.close()
+    with opened(PLATFORM, LiberoOptions(image_size=SIZE)) as platform:
+        yield platform
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +86,8 @@ def test_the_shipped_suites_are_the_installed_ones() -> None:
 
 
 def test_physics_and_renderer_are_what_they_were() -> None:
-    platform = PRO_PLATFORM.open(LiberoOptions())
-    try:
-        assert isinstance(platform, LiberoPlatform)
+    with opened(PRO_PLATFORM, LiberoOptions()) as platform:
         assert check_golden(platform) == []
-    finally:
-        platform.close()
 
 
 @pytest.mark.parametrize("suite", FAMILIES)
@@ -109,15 +113,34 @@ def test_a_suite_of_the_other_platform_is_not_played(
 
 
 def test_the_names_words_are_refused_where_the_scene_has_others() -> None:
-    platform = PRO_PLATFORM.open(LiberoOptions(image_size=16, sentence="name"))
-    try:
-        for suite in ("libero_goal_lan", "libero_10_task", "libero_study_table"):
+    with opened(PRO_PLATFORM, LiberoOptions(image_size=16, sentence="name")) as platform:
+        for suite in ("libero_goal_lan", "libero_10_task"):
             with pytest.raises(BadOption, match=f"tasks of {suite} .* wrong ones"):
                 platform.reset(Scene(suite=suite, task=0, init_state=0, seed=SEED))
-        seen = platform.reset(Scene(suite="libero_goal_swap", task=0, init_state=0, seed=SEED))
-        assert seen.instruction == "open the middle drawer of the cabinet"
-    finally:
-        platform.close()
+
+
+# --- what the page warns of ----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "before"), [(0, False), (1, True), (2, True), (3, False)])
+def test_a_task_that_is_solved_as_it_begins_ends_in_its_first_step_and_says_so(
+    pro: LiberoPlatform, *, task: int, before: bool
+) -> None:
+    pro.reset(Scene(suite="libero_study_table", task=task, init_state=0, seed=SEED))
+    applied = pro.apply(np.tile(np.float32(REST), (3, 1)))
+    assert (applied.success, applied.steps) == ((True, 1) if before else (False, 3))
+    assert applied.remarks == ({SOLVED_BEFORE: 1} if before else {})
+
+
+@pytest.mark.slow
+def test_a_stove_that_is_off_has_to_be_turned_off_all_the_same(pro: LiberoPlatform) -> None:
+    pro.reset(Scene(suite="libero_goal_task", task=7, init_state=0, seed=SEED))
+    applied = pro.apply(np.tile(np.float32(REST), (3, 1)))
+    assert (applied.success, applied.remarks) == (False, {})
+    stove = pro._current().problem.object_states_dict["flat_stove_1"]
+    stove.set_joint(-0.001)
+    assert pro.apply(np.float32([REST])).success
 
 
 # --- what each family perturbs ------------------------------------------------------------------
@@ -185,10 +208,8 @@ def test_task_is_solved_by_its_own_goal_and_not_by_the_old_one() -> None:
     middle, bottom = "wooden_cabinet_1_middle_level", "wooden_cabinet_1_bottom_level"
     original, varied = both("libero_goal", "libero_goal_task")
     assert varied.instruction() == "open the bottom drawer of the cabinet"
-    assert solved_by_opening(original, middle) is True
-    assert solved_by_opening(original, bottom) is False
-    assert solved_by_opening(varied, bottom) is True
-    assert solved_by_opening(varied, middle) is False
+    assert solved_by_opening(original, middle, bottom) == [True, False]
+    assert solved_by_opening(varied, middle, bottom) == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -216,10 +237,10 @@ def require_playable(platform: LiberoPlatform, suite: str) -> Observation:
     reach = np.tile(np.float32([0.5, 0, -0.5, 0, 0, 0, 1]), (3, 1))
     applied = platform.apply(reach)
     assert platform.recorded_states().shape[0] == applied.steps + 1
-    if not applied.success:  # some of these are solved as they begin; the page names them
-        assert applied.observation is not None
-        moved = applied.observation.proprio["eef_position"] - first.proprio["eef_position"]
-        assert moved[0] > 0.005 > -0.005 > moved[2]
+    assert applied.observation is not None
+    assert applied.remarks == {}
+    moved = applied.observation.proprio["eef_position"] - first.proprio["eef_position"]
+    assert moved[0] > 0.005 > -0.005 > moved[2]
     again = platform.reset(scene)
     assert again.instruction == first.instruction
     assert {name: image.tobytes() for name, image in again.images.items()} == {
@@ -268,6 +289,7 @@ def things(task: Task) -> set[str]:
     return set(parsed(task)["objects"])
 
 
+@cache
 def settled(task: Task) -> Settled:
     environment = LiberoEnvironment(task, image_size=16)
     try:
@@ -277,14 +299,18 @@ def settled(task: Task) -> Settled:
         environment.close()
 
 
-def solved_by_opening(task: Task, drawer: str) -> bool:
+def solved_by_opening(task: Task, *drawers: str) -> list[bool]:
+    """Return for each drawer whether opening it, and nothing else, solves `task`."""
     environment = LiberoEnvironment(task, image_size=16)
+    solved = []
     try:
-        environment.reset(seed=SEED, init_state=task.init_states()[0], render=False)
-        assert not environment.is_solved()
-        sim = environment.problem.sim
-        sim.data.set_joint_qpos(drawer, -0.16)
-        sim.forward()
-        return environment.step(REST, render=False)
+        for drawer in drawers:
+            environment.reset(seed=SEED, init_state=task.init_states()[0], render=False)
+            assert not environment.is_solved()
+            sim = environment.problem.sim
+            sim.data.set_joint_qpos(drawer, -0.16)
+            sim.forward()
+            solved.append(environment.step(REST, render=False))
     finally:
         environment.close()
+    return solved
