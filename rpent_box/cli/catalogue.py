@@ -13,6 +13,7 @@ from rpent_box.errors import UnknownName
 from rpent_box.launch.recipe import Kind, platform_target
 from rpent_box.options import describe_options
 from rpent_box.plugins import find_platform, installed_backends, installed_platforms
+from rpent_box.sim.planning import platform_of_suite
 from rpent_box.sim.platform import PlatformPlugin, Suite
 from rpent_box.worker.backend import BackendSpec
 
@@ -259,7 +260,10 @@ def _require_space(space: str, plugins: list[PlatformPlugin], specs: list[Backen
 
 
 def _unknown_suite(suite: str, platforms: list[str]) -> UnknownName:
+    other = platform_of_suite(suite)
     return UnknownName(
         f"there is no suite called {suite} on {', '.join(platforms) or 'any installed platform'}",
-        hint="See: rpent-box list --platform " + (platforms[0] if platforms else "NAME"),
+        hint=f"It is a suite of {other}: rpent-box list --platform {other} --suite {suite}"
+        if other
+        else "See: rpent-box list --platform " + (platforms[0] if platforms else "NAME"),
     )

@@ -33,6 +33,7 @@ from rpent_box.launch.checkpoints import (
 )
 from rpent_box.options import parse_options
 from rpent_box.plugins import find_backend, find_platform
+from rpent_box.sim.planning import platform_of_suite
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.worker.backend import BackendSpec
 from rpent_box.worker.needs import require_platform
@@ -251,9 +252,12 @@ def _check(spec: BackendSpec, platform: str, suites: Sequence[str]) -> None:
     known = [name for one in own for name in (one.name, one.variant_of) if name]
     for suite in suites if known else ():
         if suite not in known:
+            other = platform_of_suite(suite)
             raise UnknownName(
                 f"there is no suite called {suite} on {platform}",
-                hint=f"It has: {', '.join(dict.fromkeys(known))}",
+                hint=f"It is a suite of {other}: --platform {other}"
+                if other not in ("", platform)
+                else f"It has: {', '.join(dict.fromkeys(known))}",
             )
 
 

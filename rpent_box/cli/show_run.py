@@ -22,8 +22,10 @@ def render_summary(summary: RunSummary) -> str:
 def _heading(summary: RunSummary) -> str:
     model = f"{summary.model.backend} ({summary.model.checkpoint})"
     where = f"borrowed at {summary.endpoint}" if summary.endpoint else f"by {summary.launcher}"
+    others = len({row.instruction for row in summary.episodes} - {summary.instruction})
+    more = f" (and {others} other sentence{'s' * (others > 1)}, by scene)" if others else ""
     return (
-        f"\n{summary.platform}, {summary.suite}, task {summary.task}: {summary.instruction}\n"
+        f"\n{summary.platform}, {summary.suite}, task {summary.task}: {summary.instruction}{more}\n"
         f"{model}, {where}, seed {summary.seed}\n"
     )
 

@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from rpent_box.errors import BadOption
 from rpent_box.launch.recipe import run_command
+from rpent_box.launch.simulator import how_to_fetch
 from rpent_box.options import parse_options, path_fields, switches, to_arguments
+from rpent_box.plugins import platform_names
 from rpent_box.sim.platform import PlatformPlugin
 from rpent_box.worker.backend import BackendSpec
 
@@ -34,7 +36,8 @@ def backend_arguments(
     What is not given is filled from the variables in `environ` that the backend declares. Raises
     `BadOption`.
     """
-    mine = [_without_prefix(spec, word) for word in words] + [_pair_to_word(pair) for pair in pairs]
+    mine = [_without_prefix(spec, word) for word in words]
+    mine += [_pair_to_word(spec.options, pair) for pair in pairs]
     if predict_future:
         _require_option(spec, "predict_future", "--predict-future")
         mine.append("--predict-future")
@@ -80,12 +83,17 @@ def platform_arguments(
     """
     mine = [*words]
     keys = {flag: flag.removeprefix("--").replace("-", "_") for flag in _own(plugin)}
-    for word in map(_pair_to_word, pairs):
+    for pair in pairs:
+        word = _pair_to_word(plugin.options, pair)
         _refuse_unknown_to_platform(plugin, word, keys)
         mine.append(word)
-    mine += _from_environment(
-        plugin.options, plugin.env_fallbacks, mine, environ, prefix=f"{plugin.name}-"
-    )
+    try:
+        mine += _from_environment(
+            plugin.options, plugin.env_fallbacks, mine, environ, prefix=f"{plugin.name}-"
+        )
+    except BadOption as error:
+        error.hint = "\n".join(filter(None, (error.hint, how_to_fetch(plugin))))
+        raise
     return tuple(_checked(plugin.options, mine, program=run_command(plugin)))
 
 
@@ -191,7 +199,8 @@ def _refuse_unknown_to_platform(
 ) -> None:
     """Raise `BadOption` with a suggestion; `spelled` is how each option was to be written."""
     flag = word.split("=")[0]
-    if flag in spelled or flag.replace("--no-", "--", 1) in spelled:
+    turned_on = flag.replace("--no-", "--", 1)
+    if flag in spelled or (turned_on in spelled and not _takes_a_value(plugin, turned_on)):
         return
     close = difflib.get_close_matches(flag, list(spelled), n=1, cutoff=0.6)
     meant = f"Did you mean {spelled[close[0]]}? " if close else ""
@@ -199,6 +208,13 @@ def _refuse_unknown_to_platform(
         f"the platform {plugin.name} has no option {flag.removeprefix('--')}",
         hint=f"{meant}See: rpent-box list --platform {plugin.name}",
     )
+
+
+def _platform_in(flag: str) -> str:
+    """Return the installed platform whose name `flag` begins with; empty where there is none."""
+    named = [name for name in platform_names() if flag.startswith(f"--{name}-")]
+    # Of libero and libero-pro, the longer.
+    return max(named, key=len, default="")
 
 
 def _without_prefix(spec: BackendSpec, word: str) -> str:
@@ -209,11 +225,14 @@ def _without_prefix(spec: BackendSpec, word: str) -> str:
     return word
 
 
-def _pair_to_word(pair: str) -> str:
+def _pair_to_word(options: type[Struct], pair: str) -> str:
+    """Return `KEY=VALUE` as a word; `true` and `false` are a switch's, elsewhere they are text."""
     key, equals, value = pair.partition("=")
     flag = "--" + key.strip().lstrip("-").replace("_", "-")
     if flag == "--":
         raise BadOption(f"{pair!r} is not KEY=VALUE")
+    if equals and flag.removeprefix("--").replace("-", "_") not in switches(options):
+        return f"{flag}={value}"
     if not equals or value == "true":
         return flag
     if value == "false":
@@ -237,5 +256,8 @@ def _refuse_unknown(spec: BackendSpec, word: str, known: Sequence[str]) -> None:
     # Of a platform's option the name of the platform is easily forgotten.
     close = [name for name in known if name.endswith(flag.removeprefix("-"))]
     close = close or difflib.get_close_matches(flag, [*known, *own], n=1, cutoff=0.75)
+    platform = _platform_in(flag)
     hint = f"Did you mean {close[0]}?" if close else f"See: rpent-box serve {spec.name} --help"
+    if platform and not close:
+        hint = f"It begins like an option of {platform}: rpent-box run --platform {platform} --help"
     raise BadOption(f"there is no option {flag}, neither here nor of {spec.name}", hint=hint)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rpent_box.errors import AssetsMissing, BadOption
 from rpent_box.launch.box import Box
 from rpent_box.launch.given_paths import with_whole_paths
 from rpent_box.launch.gpus import gpus_of
@@ -80,9 +81,24 @@ def whole_options(plugin: PlatformPlugin, words: Sequence[str]) -> tuple[Sequenc
     A container sees each of them, read-only, at the same place. Raises `BadOption` for a path where
     nothing is.
     """
-    return with_whole_paths(
-        plugin.options, words, program=run_command(plugin), prefix=f"{plugin.name}-"
-    )
+    try:
+        return with_whole_paths(
+            plugin.options, words, program=run_command(plugin), prefix=f"{plugin.name}-"
+        )
+    except BadOption as error:
+        error.hint = "\n".join(filter(None, (error.hint, how_to_fetch(plugin))))
+        raise
+
+
+def how_to_fetch(plugin: PlatformPlugin) -> str:
+    """Return what the platform says when its assets are missing; empty for one that has none."""
+    if plugin.require is None:
+        return ""
+    try:
+        plugin.require(plugin.options())
+    except AssetsMissing as error:
+        return error.hint
+    return ""
 
 
 def simulator_output_dir(launcher: Launcher, output_dir: str | Path) -> str:

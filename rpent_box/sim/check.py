@@ -19,12 +19,12 @@ from msgspec import Struct
 
 from rpent_box.errors import AssetsMissing, RpentBoxError
 from rpent_box.options import OptionParser, options_from
+from rpent_box.sim.known_scene import draws_in_software
 from rpent_box.sim.platform import Platform, PlatformPlugin, Scene
 from rpent_box.sim.serve import add_platform, set_environment
 
 PROGRAM = "python -m rpent_box.sim.check"
 SEED = 7
-_SOFTWARE = ("osmesa", "llvmpipe", "softpipe", "swrast", "lavapipe")
 
 
 class PlatformCheck(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class PlatformCheck(Struct, frozen=True, kw_only=True):
     @property
     def in_software(self) -> bool:
         """Whether the frame was drawn without a GPU."""
-        return any(name in self.renderer.lower() for name in _SOFTWARE)
+        return draws_in_software(self.renderer)
 
 
 def check_platform(

@@ -14,6 +14,8 @@ from rpent_box.plugins import installed_platforms
 from rpent_box.sim.platform import PlatformPlugin, Scene, Suite
 
 SEEDS = 1 << 32
+MOST_EPISODES = 1_000_000
+"""Of one run. Each is looked at before anything starts."""
 
 
 def find_suite(plugin: PlatformPlugin, name: str | None) -> Suite:
@@ -45,6 +47,14 @@ def find_suite(plugin: PlatformPlugin, name: str | None) -> Suite:
     return suite
 
 
+def platform_of_suite(name: str) -> str:
+    """Return the first installed platform with a suite called `name`; empty where there is none."""
+    for plugin in installed_platforms():
+        if name in (suite.name for suite in plugin.suites):
+            return plugin.name
+    return ""
+
+
 def read_task(text: str) -> int | str:
     """Return a task as it was written: its index where that is a number, else its name."""
     try:
@@ -73,8 +83,8 @@ def check_episodes(suite: Suite, *, first_init_state: int | None, episodes: int)
     Raises `BadOption` unless every episode gets an init state of its own.
     """
     first = suite.first_init_state if first_init_state is None else first_init_state
-    if episodes < 1:
-        raise BadOption(f"{episodes} episodes cannot be played; wanted 1 or more")
+    if not 1 <= episodes <= MOST_EPISODES:
+        raise BadOption(f"{episodes} episodes cannot be played; wanted 1 to {MOST_EPISODES}")
     if suite.init_states:
         _check_recorded(suite, first, episodes)
     elif first < 0 or first + episodes > SEEDS:
@@ -132,7 +142,7 @@ def require_tied(checkpoint: str, tied: tuple[str, ...], suite: Suite) -> None:
     raise BadCheckpoint(
         f"the checkpoint {checkpoint} was trained on {', '.join(tied)}; "
         f"you asked for {suite.name}{variant}",
-        hint=f"Play {tied[0]}: --suite {tied[0]}, or give the checkpoint of "
+        hint=f"Play {tied[0]}: {_words_for(tied[0])}, or give the checkpoint of "
         f"{suite.variant_of or suite.name}.",
     )
 
@@ -158,10 +168,16 @@ def _closest(wanted: str, known: list[str] | tuple[str, ...]) -> str:
     return f"Did you mean {', '.join(close)}?" if close else ""
 
 
+def _words_for(suite: str) -> str:
+    """Return how `suite` is asked for, with its platform where that is installed."""
+    platform = platform_of_suite(suite)
+    return f"--platform {platform} --suite {suite}" if platform else f"--suite {suite}"
+
+
 def _where_else(plugin: PlatformPlugin, wanted: str) -> str:
-    for other in installed_platforms():
-        if wanted in (suite.name for suite in other.suites):
-            return f"It is a suite of {other.name}: --platform {other.name}."
+    other = platform_of_suite(wanted)
+    if other:
+        return f"It is a suite of {other}: --platform {other}."
     playable = [suite.name for suite in plugin.suites if not suite.unavailable]
     known = _closest(wanted, playable) or f"Suites of {plugin.name}: {', '.join(playable)}."
     return f"{known} See: rpent-box list --platform {plugin.name}"

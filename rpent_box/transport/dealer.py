@@ -15,7 +15,7 @@ import zmq
 from rpent_box.errors import DeadlineExceeded, PeerGone, ProtocolMismatch, TransportError
 from rpent_box.transport.paths import check_endpoint
 from rpent_box.transport.sockets import configure, probe
-from rpent_box.transport.wire import Answer, Frame, Question, flat
+from rpent_box.transport.wire import Answer, Frame, Question, flat, poll_ms
 
 _HANDSHAKE_FAILED = (
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
@@ -97,7 +97,7 @@ class Dealer(Generic[Question, Answer]):
         """Return the next message; see `Asking.receive` for what it raises."""
         while True:
             left_s = deadline - time.monotonic()
-            ready = dict(self._poller.poll(max(0, int(left_s * 1000 + 0.999))))
+            ready = dict(self._poller.poll(poll_ms(left_s)))
             if self._socket in ready:
                 return self._read()
             if self._monitor in ready:

@@ -18,7 +18,7 @@ import zmq
 from rpent_box.errors import SocketBusy, TransportError
 from rpent_box.transport.paths import check_endpoint, ipc_path, is_ipc
 from rpent_box.transport.sockets import BindGuard, configure
-from rpent_box.transport.wire import Answer, Frame, Letter, Question, flat
+from rpent_box.transport.wire import Answer, Frame, Letter, Question, flat, poll_ms
 
 Refuse = Callable[[bytes, str], Answer]
 """Makes the answer to an envelope that cannot be read, from its bytes and the reason."""
@@ -83,7 +83,7 @@ class Router(Generic[Question, Answer]):
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = deadline - time.monotonic()
-            ready = dict(self._poller.poll(max(0, int(left_s * 1000 + 0.999))))
+            ready = dict(self._poller.poll(poll_ms(left_s)))
             if self._socket in ready:
                 letter = self._read()
                 if letter is not None:

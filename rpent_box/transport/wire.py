@@ -20,6 +20,17 @@ AnswerIn = TypeVar("AnswerIn", contravariant=True)
 AnswerOut = TypeVar("AnswerOut", covariant=True)
 
 
+_LONGEST_POLL_S = 86_400.0
+
+
+def poll_ms(left_s: float) -> int:
+    """Return `left_s` as ZeroMQ's poll wants it, rounded up; a day at most, since it takes an int.
+
+    Whoever polls looks at the clock afterwards, and polls again.
+    """
+    return max(0, int(min(left_s, _LONGEST_POLL_S) * 1000 + 0.999))
+
+
 class Letter(Struct, Generic[Question], frozen=True):
     """One message that came in at the serving side."""
 

@@ -41,6 +41,9 @@ class LiberoEnvironment:
         """What the model is told."""
         self.image_size = image_size
         self.gate = CameraGate()
+        self.restarts = 0
+        """Control steps since the last reset in which the physics blew up. MuJoCo then puts
+        everything where the scene's XML has it, things at the origin, and simulates on."""
         self._wrapper = _construct(task, self.gate, image_size)
         self._raw: Raw = {}
 
@@ -61,6 +64,7 @@ class LiberoEnvironment:
         Without `init_state` things stay where the seed put them. Fixtures always do: the recorded
         states do not hold them. Raises `SimulatorError` when the things cannot be placed.
         """
+        self.restarts = 0
         self.gate.is_open = render and not settle_steps
         try:
             self.problem.reset_scene(seed)
@@ -77,11 +81,13 @@ class LiberoEnvironment:
 
         Without `render` the images keep their last content; everything else is measured.
         """
+        before_s = self.problem.sim.data.time
         self.gate.is_open = render
         try:
             self._raw, _, solved, _ = self._wrapper.step(action)
         finally:
             self.gate.is_open = False
+        self.restarts += self.problem.sim.data.time <= before_s  # its clock starts over, too
         return bool(solved)
 
     def observe(self) -> Observation:

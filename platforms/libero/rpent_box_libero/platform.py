@@ -17,11 +17,11 @@ from rpent_box.contracts.observation import Actions, Image, Observation
 from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
 from rpent_box.errors import ContractError, SimulatorError, UnknownName
 from rpent_box.sim.platform import Applied, ModelNeeds, Scene
+from rpent_box.sim.recording import Recording
 from rpent_box_libero.control import CONTROL_HZ, check_actions
 from rpent_box_libero.observation import CAMERA_ROLES
 from rpent_box_libero.plugin import LiberoOptions, platform_meta
 from rpent_box_libero.process import prepared_process
-from rpent_box_libero.recording import Recording
 from rpent_box_libero.sentence import check_sentence
 from rpent_box_libero.suites import LIBERO, find_suite
 
@@ -41,6 +41,8 @@ _DECIDING_PACKAGES = (
 )
 SOLVED_BEFORE = "the task was solved before the robot moved"
 """Remarked on in the first step of such an episode: its success is nobody's merit."""
+BLEW_UP = "the physics blew up and MuJoCo put everything back to the scene file's places"
+"""Remarked on for each control step in which it happened: what follows is another scene."""
 
 
 class LiberoPlatform:
@@ -62,7 +64,8 @@ class LiberoPlatform:
         self._init_states: NDArray[np.float64] | None = None
         self._cameras: frozenset[str] | None = None
         self._solved_before = False
-        self._recording = Recording(CONTROL_HZ)
+        self._restarts_told = 0
+        self._recording: Recording[NDArray[np.float64]] = Recording(CONTROL_HZ)
 
     @classmethod
     def open(cls, options: LiberoOptions, *, name: str = LIBERO) -> LiberoPlatform:
@@ -122,18 +125,19 @@ class LiberoPlatform:
         environment.look_through(self._cameras)
         environment.reset(seed=scene.seed, init_state=init_states[scene.init_state])
         self._solved_before = environment.is_solved()
+        self._restarts_told = 0
         self._recording.start(environment.state())
         return environment.observe()
 
     def apply(self, actions: Actions) -> Applied:
         """Execute float32 [steps, 7] in order, stopping at success; draw the last step only.
 
-        A goal that holds already counts from the first step on, as everywhere, and is remarked on.
+        A goal that holds already counts from the first step on, as everywhere, and is remarked on;
+        so is a scene that was lost, while it settled or since.
         Raises `BadActions` before the first step, `SimulatorError` before the first reset.
         """
         check_actions(actions)
         environment = self._current()
-        solved_before, self._solved_before = self._solved_before, False
         started, drawn_before = time.perf_counter(), environment.gate.render_s
         steps, success = 0, False
         for row in actions:
@@ -149,7 +153,7 @@ class LiberoPlatform:
             observation=None if success else environment.observe(),
             simulate_s=time.perf_counter() - started - render_s,
             render_s=render_s,
-            remarks={SOLVED_BEFORE: 1} if solved_before else {},
+            remarks=self._remarks(environment),
         )
 
     def replay(self, fps: float) -> Iterator[dict[str, Image]]:
@@ -200,6 +204,15 @@ class LiberoPlatform:
         if self._environment is None:
             raise SimulatorError(f"{self._name} was asked to act before its first reset")
         return self._environment
+
+    def _remarks(self, environment: LiberoEnvironment) -> dict[str, int]:
+        """Return what has not been said yet of this episode."""
+        counts = {
+            SOLVED_BEFORE: int(self._solved_before),
+            BLEW_UP: environment.restarts - self._restarts_told,
+        }
+        self._solved_before, self._restarts_told = False, environment.restarts
+        return {remark: steps for remark, steps in counts.items() if steps}
 
     def _find_task(self, scene: Scene) -> Task:
         from rpent_box_libero.tasks import find_task, task_name

@@ -65,7 +65,7 @@ def check_platform(platform: LiberoPlatform) -> list[str]:
     """Return what differs between `platform` and the recorded scene."""
     from rpent_box_libero.golden import check_golden
 
-    return [f"{finding.part}: {finding.message}" for finding in check_golden(platform)]
+    return [str(finding) for finding in check_golden(platform)]
 
 
 PLATFORM = PlatformPlugin(

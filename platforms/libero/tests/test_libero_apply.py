@@ -10,7 +10,7 @@ import pytest
 from rpent_box.contracts.observation import Observation
 from rpent_box.errors import BadActions, SimulatorError
 from rpent_box_libero.gate import CameraGate
-from rpent_box_libero.platform import SOLVED_BEFORE, LiberoPlatform
+from rpent_box_libero.platform import BLEW_UP, SOLVED_BEFORE, LiberoPlatform
 from rpent_box_libero.plugin import LiberoOptions
 
 
@@ -20,6 +20,7 @@ class PretendedEnvironment:
     def __init__(self, solved_at: int | None = None) -> None:
         self.gate = CameraGate()
         self.solved_at = solved_at
+        self.restarts = 0
         self.rows: list[float] = []
         self.drawn: list[int] = []
         self.closed = 0
@@ -82,6 +83,16 @@ def test_a_task_that_was_solved_before_anything_moved_says_so_once() -> None:
     platform._solved_before = True
     assert platform.apply(chunk(3)).remarks == {SOLVED_BEFORE: 1}
     assert platform.apply(chunk(3)).remarks == {}
+
+
+def test_a_scene_that_was_lost_is_remarked_on_when_it_happens() -> None:
+    environment = PretendedEnvironment()
+    platform = platform_around(environment)
+    environment.restarts = 1  # while it settled
+    assert platform.apply(chunk(3)).remarks == {BLEW_UP: 1}
+    assert platform.apply(chunk(3)).remarks == {}
+    environment.restarts = 3
+    assert platform.apply(chunk(3)).remarks == {BLEW_UP: 2}
 
 
 def test_drawing_and_simulating_are_measured_apart() -> None:

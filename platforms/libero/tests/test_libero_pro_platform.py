@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from rpent_box_libero.control import REST
 from rpent_box_libero.environment import LiberoEnvironment
 from rpent_box_libero.golden import check_golden
 from rpent_box_libero.make_suites import read_pro_suites
-from rpent_box_libero.platform import SOLVED_BEFORE, LiberoPlatform
+from rpent_box_libero.platform import BLEW_UP, SOLVED_BEFORE, LiberoPlatform
 from rpent_box_libero.plugin import LiberoOptions
 from rpent_box_libero.process import prepared_process
 from rpent_box_libero.suites import LIBERO, LIBERO_PRO, PRO_SUITES, SUITES, find_suite
@@ -141,6 +142,19 @@ def test_a_stove_that_is_off_has_to_be_turned_off_all_the_same(pro: LiberoPlatfo
     stove = pro._current().problem.object_states_dict["flat_stove_1"]
     stove.set_joint(-0.001)
     assert pro.apply(np.float32([REST])).success
+
+
+@pytest.mark.slow
+def test_a_scene_that_blows_up_is_remarked_on_and_others_are_not(
+    pro: LiberoPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # MuJoCo logs it to a file where it stands
+    for init_state, lost in ((0, True), (1, False)):
+        pro.reset(Scene(suite="libero_10_task", task=5, init_state=init_state, seed=SEED))
+        applied = pro.apply(np.tile(np.float32(REST), (6, 1)))
+        assert applied.remarks == ({BLEW_UP: 1} if lost else {})
+    pro.reset(Scene(suite="libero_10_task", task=5, init_state=0, seed=SEED))
+    assert pro.apply(np.float32([REST] * 6)).remarks == {BLEW_UP: 1}
 
 
 # --- what each family perturbs ------------------------------------------------------------------

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from rpent_box.contracts.observation import Image, Observation
 from rpent_box_robocasa.moments import Moments, drawn
 from rpent_box_robocasa.observation import CAMERA_ROLES, proprio_from
-from rpent_box_robocasa.recording import State
 from rpent_box_robocasa.robot import check_columns
 from rpent_box_robocasa.roles import STEPS_AGO, VIEWS
+from rpent_box_robocasa.state import State
 
 Raw = Mapping[str, NDArray[Any]]
 """Robosuite's own observation: name → array; its images are black."""

@@ -11,20 +11,23 @@ downloaded. It is moved a little, too: a controller of another build ends somewh
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from rpent_box.contracts.observation import Image
 from rpent_box.errors import SimulatorError
+from rpent_box.sim.known_scene import (
+    Finding,
+    coarse,
+    compare_frames,
+    compare_states,
+    frame_sha256,
+)
 from rpent_box_robocasa.observation import CAMERA_ROLES
 from rpent_box_robocasa.platform import RobocasaPlatform
 from rpent_box_robocasa.plugin import RobocasaOptions
@@ -36,9 +39,6 @@ STEPS = 5
 IMAGE_SIZE = 256
 STATE_TOLERANCE = 1e-9
 """Metres, radians, and their rates. Other versions of MuJoCo miss it by far."""
-GREY_LEVELS_TOLERANCE = 2.0
-"""Mean difference of the coarse frames, of 255. Another rasteriser stays within it."""
-_BLOCKS = 16
 
 
 class Golden(Struct, frozen=True, kw_only=True):
@@ -52,13 +52,6 @@ class Golden(Struct, frozen=True, kw_only=True):
     """Of the settled scene."""
     coarse_frames: dict[str, list[list[list[int]]]]
     """Camera role → means of 16 x 16 blocks, uint8 [16, 16, 3]."""
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that is not as it should be."""
-
-    part: Literal["physics", "renderer"]
-    message: str
 
 
 def check_golden(platform: RobocasaPlatform) -> list[Finding]:
@@ -98,55 +91,25 @@ def measure() -> Golden:
     return Golden(
         state=state,
         moved=moved,
-        frames_sha256={role: _digest(frame) for role, frame in sorted(frames.items())},
-        coarse_frames={role: _coarse(frame).tolist() for role, frame in sorted(frames.items())},
+        frames_sha256={role: frame_sha256(frame) for role, frame in sorted(frames.items())},
+        coarse_frames={role: coarse(frame).tolist() for role, frame in sorted(frames.items())},
     )
 
 
 def compare(wanted: Golden, got: Golden) -> list[Finding]:
     """Return what differs between two measurements of the known scene."""
     findings = [
-        *_compare_states("the settled state", wanted.state, got.state),
-        *_compare_states("the state after a motion", wanted.moved, got.moved),
+        *compare_states("the settled state", wanted.state, got.state, tolerance=STATE_TOLERANCE),
+        *compare_states(
+            "the state after a motion", wanted.moved, got.moved, tolerance=STATE_TOLERANCE
+        ),
     ]
     for role, digest in wanted.frames_sha256.items():
         if got.frames_sha256[role] != digest:
-            findings += _compare_frames(
-                role, np.array(wanted.coarse_frames[role]), np.array(got.coarse_frames[role])
+            findings += compare_frames(
+                f"camera {role}", wanted.coarse_frames[role], got.coarse_frames[role]
             )
     return findings
-
-
-def _compare_states(what: str, wanted: Sequence[float], got: Sequence[float]) -> list[Finding]:
-    if len(wanted) != len(got):
-        message = f"{what} has {len(got)} numbers, not {len(wanted)}"
-        return [Finding(part="physics", message=message)]
-    off = float(np.abs(np.array(wanted) - np.array(got)).max())
-    if off <= STATE_TOLERANCE:
-        return []
-    message = f"{what} is off by {off:.2g}; at most {STATE_TOLERANCE:.0e} was expected"
-    return [Finding(part="physics", message=message)]
-
-
-def _compare_frames(role: str, wanted: NDArray[np.int64], got: NDArray[np.int64]) -> list[Finding]:
-    off = float(np.abs(wanted - got).mean())
-    if off <= GREY_LEVELS_TOLERANCE:
-        return []
-    message = (
-        f"camera {role} is off by {off:.1f} grey levels on average; "
-        f"at most {GREY_LEVELS_TOLERANCE:.0f} was expected"
-    )
-    return [Finding(part="renderer", message=message)]
-
-
-def _digest(frame: Image) -> str:
-    return hashlib.sha256(frame.tobytes()).hexdigest()
-
-
-def _coarse(frame: Image) -> NDArray[np.uint8]:
-    side = IMAGE_SIZE // _BLOCKS
-    blocks = frame.reshape(_BLOCKS, side, _BLOCKS, side, 3)
-    return np.asarray(np.rint(blocks.mean(axis=(1, 3))), dtype=np.uint8)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -161,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         platform.close()
     for finding in findings:
-        sys.stderr.write(f"{finding.part}: {finding.message}\n")
+        sys.stderr.write(f"{finding}\n")
     return 1 if findings else 0
 
 

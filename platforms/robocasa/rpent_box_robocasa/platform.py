@@ -16,13 +16,14 @@ from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.observation import Actions, Image, Observation
 from rpent_box.errors import SimulatorError
 from rpent_box.sim.platform import Applied, ModelNeeds, Scene
+from rpent_box.sim.recording import Recording
 from rpent_box_robocasa.assets import require
 from rpent_box_robocasa.control import CONTROL_HZ, check_actions, check_control
 from rpent_box_robocasa.plugin import RobocasaOptions, platform_meta
 from rpent_box_robocasa.process import prepared_process
-from rpent_box_robocasa.recording import Recording, State
 from rpent_box_robocasa.roles import VIEWS
 from rpent_box_robocasa.seeds import scene_seed
+from rpent_box_robocasa.state import State
 from rpent_box_robocasa.suites import task_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class RobocasaPlatform:
         self._task = ""
         self._environment: RobocasaEnvironment | None = None
         self._roles: tuple[str, ...] = tuple(VIEWS)
-        self._recording = Recording(CONTROL_HZ)
+        self._recording: Recording[State] = Recording(CONTROL_HZ)
 
     @classmethod
     def open(cls, options: RobocasaOptions) -> RobocasaPlatform:

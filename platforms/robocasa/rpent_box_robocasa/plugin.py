@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -10,7 +11,7 @@ from msgspec import Meta, Struct
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.spaces import ROBOCASA_12
-from rpent_box.sim.platform import Platform, PlatformPlugin
+from rpent_box.sim.platform import Platform, PlatformPlugin, Scene
 from rpent_box_robocasa.observation import PROPRIO_SCHEMA
 from rpent_box_robocasa.roles import VIEWS
 from rpent_box_robocasa.suites import SUITES
@@ -67,7 +68,7 @@ def check_platform(platform: RobocasaPlatform) -> list[str]:
     """Return what differs between this simulator and the recorded scene. Needs no assets."""
     from rpent_box_robocasa.golden import check_golden
 
-    return [f"{finding.part}: {finding.message}" for finding in check_golden(platform)]
+    return [str(finding) for finding in check_golden(platform)]
 
 
 def require_assets(options: RobocasaOptions) -> None:
@@ -75,6 +76,14 @@ def require_assets(options: RobocasaOptions) -> None:
     from rpent_box_robocasa.assets import require
 
     require(options.assets_path)
+
+
+def require_scenes(options: RobocasaOptions, scenes: Sequence[Scene]) -> None:
+    """Raise `UnknownName` for an initial state that has no number here."""
+    from rpent_box_robocasa.seeds import scene_seed
+
+    for scene in scenes:
+        scene_seed(scene)
 
 
 PLATFORM = PlatformPlugin(
@@ -86,6 +95,7 @@ PLATFORM = PlatformPlugin(
     options=RobocasaOptions,
     open=open_platform,
     require=require_assets,
+    require_scenes=require_scenes,
     env_fallbacks={"ROBOCASA_ASSETS_PATH": "assets_path"},
     check=check_platform,
     python="3.11",

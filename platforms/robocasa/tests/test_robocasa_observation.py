@@ -9,10 +9,9 @@ from rpent_box.backends.rldx.modality import Modality
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.observation import Observation
 from rpent_box.contracts.spaces import LIBERO_OSC_DELTA, ROBOCASA_12
-from rpent_box.errors import BadActions, BadOption, ContractError
+from rpent_box.errors import BadActions, ContractError
 from rpent_box_robocasa.control import PARTS, check_actions, check_control
 from rpent_box_robocasa.observation import PROPRIO_SCHEMA, proprio_from, upright
-from rpent_box_robocasa.recording import Recording, State
 from rpent_box_robocasa.roles import VIEWS
 
 RAW = {
@@ -92,15 +91,3 @@ def test_another_robots_control_is_refused() -> None:
     check_control(control_spec(ROBOCASA_12))
     with pytest.raises(ContractError, match="robocasa moves in robocasa.osc_pose_base"):
         check_control(control_spec(LIBERO_OSC_DELTA))
-
-
-def test_a_video_shows_the_state_of_its_moment_and_the_last_one() -> None:
-    recording = Recording(20.0)
-    states = [State(np.array([float(step)]), appearance=None) for step in range(11)]  # type: ignore[arg-type]
-    recording.start(states[0])
-    for state in states[1:]:
-        recording.add(state)
-    assert [state.numbers[0] for state in recording.at(10.0)] == [0, 2, 4, 6, 8, 10]
-    assert len(list(recording.at(40.0))) == 21
-    with pytest.raises(BadOption):
-        list(recording.at(0))

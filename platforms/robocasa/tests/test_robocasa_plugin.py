@@ -74,6 +74,14 @@ def test_a_task_is_found_by_its_number_and_no_other_is_guessed() -> None:
         task_of(replace(SCENE, suite="kitchen"))
 
 
+def test_a_number_beyond_the_last_is_refused_before_anything_starts() -> None:
+    assert PLATFORM.require_scenes is not None
+    last = replace(SCENE, init_state=99_999)
+    PLATFORM.require_scenes(RobocasaOptions(), [last])
+    with pytest.raises(UnknownName, match="no initial state 100000"):
+        PLATFORM.require_scenes(RobocasaOptions(), [last, replace(last, init_state=100_000)])
+
+
 def test_a_seed_and_a_number_give_a_seed_of_their_own() -> None:
     assert scene_seed(SCENE) == 700_003
     seeds = {

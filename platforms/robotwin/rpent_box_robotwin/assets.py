@@ -14,6 +14,7 @@ goes on without an object that is not there, and fails later or scores a scene t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 REVISION = "c15cc97be71e35244b6605d2d84c187f8565cc4d"
 """The revision of the assets that the pinned runtime downloads and accepts."""
+_URDF_PATH = re.compile(r"""^urdf_path:\s*["']?([^"'\n]+?)["']?\s*$""", re.MULTILINE)
 MANIFEST = ".robotwin-assets.json"
 EMBODIMENT = "assets/embodiments/aloha-agilex"
 OBJECTS = "assets/objects"
@@ -62,9 +64,7 @@ def require_assets(options: RobotwinOptions) -> Path:
         )
     root = _root(Path(options.assets_path).expanduser().absolute())
     missing = [part for part in (EMBODIMENT, OBJECTS, TEXTURES) if not (root / part).is_dir()]
-    missing = missing or [
-        name for name in (f"{EMBODIMENT}/config.yml",) if not (root / name).is_file()
-    ]
+    missing = missing or list(_missing_of_robot(root))
     if missing:
         raise AssetsMissing(
             f"robotwin's assets in {root} are not whole: {', '.join(missing)} is missing",
@@ -108,6 +108,19 @@ class _Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What the download writes; its other fields are hashes of archives that are gone by then."""
 
     revision: str
+
+
+def _missing_of_robot(root: Path) -> Iterator[str]:
+    """Yield what the robot's own folder lacks, as paths below `root`."""
+    described = root / EMBODIMENT / "config.yml"
+    if not described.is_file():
+        yield f"{EMBODIMENT}/config.yml"
+        return
+    named = _URDF_PATH.search(described.read_text(encoding="utf-8", errors="replace"))
+    if named is None:
+        yield f"urdf_path in {EMBODIMENT}/config.yml"
+    elif not (root / EMBODIMENT / named[1]).is_file():
+        yield f"{EMBODIMENT}/{named[1]}"
 
 
 def _root(folder: Path) -> Path:

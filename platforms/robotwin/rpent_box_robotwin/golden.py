@@ -15,14 +15,19 @@ import sys
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from rpent_box.contracts.observation import Image
+from rpent_box.sim.known_scene import (
+    Finding,
+    coarse,
+    compare_frames,
+    compare_states,
+    draws_in_software,
+)
 from rpent_box_robotwin.plugin import RobotwinOptions
 
 if TYPE_CHECKING:
@@ -33,10 +38,6 @@ _log = logging.getLogger("rpent_box_robotwin")
 STATE_TOLERANCE = 1e-4
 """Metres, parts of a quaternion, radians. Arithmetic of another processor stays below it; a
 friction that is 1 % higher moves a block by seven times as much."""
-GREY_LEVELS_TOLERANCE = 2.0
-"""Mean difference of the coarse frames, of 255. Another software rasteriser stays within it."""
-_BLOCKS = 16
-_SOFTWARE = ("llvmpipe", "lavapipe", "swrast", "softpipe")
 
 
 class Golden(Struct, frozen=True, kw_only=True):
@@ -46,13 +47,6 @@ class Golden(Struct, frozen=True, kw_only=True):
     """What `golden_scene.play` returns: blocks and joint on their way."""
     coarse_frame: list[list[list[int]]]
     """Means of 16 x 16 blocks of the last frame, uint8 [16, 16, 3]."""
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that is not as it should be."""
-
-    part: Literal["physics", "renderer"]
-    message: str
 
 
 def check_golden(platform: RobotwinPlatform) -> list[Finding]:
@@ -67,11 +61,6 @@ def check_golden(platform: RobotwinPlatform) -> list[Finding]:
             platform.renderer,
         )
     return compare(read_golden(), measure(), frames=frames)
-
-
-def draws_in_software(renderer: str) -> bool:
-    """Say whether `renderer`, as a platform names it, draws without a GPU."""
-    return any(name in renderer.lower() for name in _SOFTWARE)
 
 
 def read_golden() -> Golden:
@@ -90,34 +79,11 @@ def measure() -> Golden:
 
 def compare(wanted: Golden, got: Golden, *, frames: bool) -> list[Finding]:
     """Return what differs between two measurements of the known scene."""
-    findings = []
-    off = _largest(wanted.states, got.states)
-    # Written this way round, NaN is a finding too.
-    if not off <= STATE_TOLERANCE:
-        message = f"the known scene is off by {off:.2g}; at most {STATE_TOLERANCE:.0e} was expected"
-        findings.append(Finding(part="physics", message=message))
-    off = float(np.abs(np.subtract(wanted.coarse_frame, got.coarse_frame)).mean())
-    if frames and off > GREY_LEVELS_TOLERANCE:
-        message = (
-            f"the known scene is off by {off:.1f} grey levels on average; "
-            f"at most {GREY_LEVELS_TOLERANCE:.0f} was expected"
-        )
-        findings.append(Finding(part="renderer", message=message))
+    what = "the known scene"
+    findings = compare_states(what, wanted.states, got.states, tolerance=STATE_TOLERANCE)
+    if frames:
+        findings += compare_frames(what, wanted.coarse_frame, got.coarse_frame)
     return findings
-
-
-def coarse(frame: Image) -> NDArray[np.uint8]:
-    """Return means of 16 x 16 blocks of `frame`, uint8 [16, 16, 3]."""
-    height, width = frame.shape[0] // _BLOCKS, frame.shape[1] // _BLOCKS
-    cut = frame[: height * _BLOCKS, : width * _BLOCKS]
-    blocks = cut.reshape(_BLOCKS, height, _BLOCKS, width, 3)
-    return np.asarray(np.rint(blocks.mean(axis=(1, 3))), dtype=np.uint8)
-
-
-def _largest(wanted: list[list[float]], got: list[list[float]]) -> float:
-    if np.shape(wanted) != np.shape(got):
-        return float("inf")
-    return float(np.abs(np.subtract(wanted, got)).max())
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -134,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         platform.close()
     for finding in findings:
-        sys.stderr.write(f"{finding.part}: {finding.message}\n")
+        sys.stderr.write(f"{finding}\n")
     return 1 if findings else 0
 
 

@@ -90,7 +90,7 @@ def instruction_for(
 class _Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     task: str
     seed: Annotated[int, Meta(ge=0)]
-    instruction: Annotated[str, Meta(min_length=1)]
+    instruction: Annotated[str, Meta(min_length=1, pattern=r"\S")]
 
 
 class Listed:
@@ -108,6 +108,9 @@ class Listed:
         """
         path = Path(path)
         try:
+            # A pipe would be read once here, and be empty where the scenes are shown.
+            if path.exists() and not path.is_file():
+                raise OSError(0, "it is no file")
             lines = path.read_bytes().splitlines()
         except OSError as error:
             raise BadOption(

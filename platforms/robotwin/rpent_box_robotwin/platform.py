@@ -15,6 +15,7 @@ from rpent_box.contracts.meta import PlatformMeta
 from rpent_box.contracts.observation import Actions, Image, Observation
 from rpent_box.errors import SimulatorError, UnknownName
 from rpent_box.sim.platform import Applied, ModelNeeds, Scene
+from rpent_box.sim.recording import Recording
 from rpent_box_robotwin.assets import (
     CLUTTERED_SUITE,
     assets_revision,
@@ -26,7 +27,6 @@ from rpent_box_robotwin.language import Sentences, sentences
 from rpent_box_robotwin.observation import CAMERA_ROLES, observation_from
 from rpent_box_robotwin.plugin import RobotwinOptions, platform_meta
 from rpent_box_robotwin.process import import_runtime, prepared_process
-from rpent_box_robotwin.recording import Recording
 from rpent_box_robotwin.suites import find_suite, task_name
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ def check_platform(platform: RobotwinPlatform) -> list[str]:
     """Return what differs between the simulator and the recorded scene."""
     from rpent_box_robotwin.golden import check_golden
 
-    return [f"{finding.part}: {finding.message}" for finding in check_golden(platform)]
+    return [str(finding) for finding in check_golden(platform)]
 
 
 PLATFORM = PlatformPlugin(

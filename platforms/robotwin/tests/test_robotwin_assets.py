@@ -29,7 +29,9 @@ def root(tmp_path: Path) -> Path:
     embodiment = tmp_path / "assets/embodiments/aloha-agilex"
     for folder in (embodiment, tmp_path / "assets/objects", tmp_path / "assets/background_texture"):
         folder.mkdir(parents=True)
-    (embodiment / "config.yml").write_text("urdf_path: robot.urdf\n")
+    (embodiment / "config.yml").write_text('urdf_path: "./urdf/robot.urdf"\n')
+    (embodiment / "urdf").mkdir()
+    (embodiment / "urdf" / "robot.urdf").touch()
     (tmp_path / "assets/objects/.keep").touch()
     return tmp_path
 
@@ -85,11 +87,18 @@ def test_assets_under_another_name_are_told_what_they_must_be_called(root: Path)
         ("assets/background_texture", "assets/background_texture"),
         ("assets/embodiments/aloha-agilex", "assets/embodiments/aloha-agilex"),
         ("assets/embodiments/aloha-agilex/config.yml", "aloha-agilex/config.yml"),
+        ("assets/embodiments/aloha-agilex/urdf/robot.urdf", "aloha-agilex/./urdf/robot.urdf"),
     ],
 )
 def test_a_part_that_is_missing_is_named(root: Path, removed: str, named: str) -> None:
     (root / removed).rename(root / "elsewhere")
     with pytest.raises(AssetsMissing, match=f"not whole: .*{named} is missing"):
+        require_assets(options(root))
+
+
+def test_a_robot_that_is_not_described_is_named(root: Path) -> None:
+    (root / "assets/embodiments/aloha-agilex/config.yml").write_text("")
+    with pytest.raises(AssetsMissing, match=r"not whole: urdf_path in .*config.yml is missing"):
         require_assets(options(root))
 
 

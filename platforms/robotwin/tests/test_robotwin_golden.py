@@ -5,15 +5,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from rpent_box.sim.known_scene import coarse
 from rpent_box_robotwin import PLATFORM, golden
-from rpent_box_robotwin.golden import (
-    Golden,
-    coarse,
-    compare,
-    draws_in_software,
-    measure,
-    read_golden,
-)
+from rpent_box_robotwin.golden import Golden, compare, measure, read_golden
 from rpent_box_robotwin.platform import RobotwinPlatform
 
 GOLDEN = read_golden()
@@ -70,20 +64,6 @@ class Named(RobotwinPlatform):
     @property
     def renderer(self) -> str:
         return self._name
-
-
-def test_software_renderers_are_told_by_their_names() -> None:
-    assert draws_in_software("llvmpipe (LLVM 15.0.6, 256 bits)")
-    assert not draws_in_software("NVIDIA H200")
-
-
-def test_a_coarse_frame_holds_the_means_of_blocks() -> None:
-    frame = np.zeros((240, 320, 3), dtype=np.uint8)
-    frame[:15, :20, 1] = 100
-    found = coarse(frame)
-    assert found.shape == (16, 16, 3)
-    assert found[0, 0].tolist() == [0, 100, 0]
-    assert found.sum() == 100
 
 
 @pytest.mark.simulator

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import ast
 import json
+import os
 import random
 from importlib.resources import files
 from pathlib import Path
@@ -94,6 +95,19 @@ def test_a_file_that_is_empty_or_not_there_is_refused(tmp_path: Path) -> None:
         Listed.read(path)
     path.write_text("\n")
     with pytest.raises(BadOption, match="is empty"):
+        Listed.read(path)
+
+
+def test_a_pipe_is_refused_since_it_could_be_read_once_only(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadOption, match="pipe cannot be read: it is no file"):
+        Listed.read(tmp_path / "pipe")
+
+
+def test_a_sentence_of_blanks_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "listed.jsonl"
+    path.write_text('{"task": "stack_blocks_two", "seed": 1, "instruction": "  "}\n')
+    with pytest.raises(BadOption, match="line 1"):
         Listed.read(path)
 
 

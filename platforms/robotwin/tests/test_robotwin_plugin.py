@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from rpent_box.cli.words import platform_arguments
 from rpent_box.contracts.control import control_spec
 from rpent_box.contracts.fit import explain_mismatch
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
 from rpent_box.errors import AssetsMissing, BadOption, UnknownName
+from rpent_box.launch.simulator import whole_options
 from rpent_box.options import parse_options, path_fields
 from rpent_box.plugins import find_platform
 from rpent_box.sim.platform import Scene
@@ -93,7 +95,9 @@ def test_a_task_without_its_objects_and_a_scene_without_a_sentence_are_refused(
     root = tmp_path / "root"
     for part in ("embodiments/aloha-agilex", "objects", "background_texture"):
         (root / "assets" / part).mkdir(parents=True)
-    (root / "assets" / "embodiments" / "aloha-agilex" / "config.yml").touch()
+    robot = root / "assets" / "embodiments" / "aloha-agilex"
+    (robot / "config.yml").write_text("urdf_path: robot.urdf\n")
+    (robot / "robot.urdf").touch()
     blocks = Scene(suite="demo_clean", task=_index("stack_blocks_two"), init_state=100000, seed=7)
     shoe = replace(blocks, task=_index("place_shoe"))
     options = RobotwinOptions(assets_path=str(root))
@@ -110,3 +114,13 @@ def test_a_task_without_its_objects_and_a_scene_without_a_sentence_are_refused(
 
 def _index(task: str) -> int:
     return PLATFORM.suites[0].tasks.index(task)
+
+
+def test_a_folder_that_is_not_there_comes_with_the_command_that_makes_it() -> None:
+    with pytest.raises(BadOption, match="no file or folder at /nowhere") as given:
+        whole_options(PLATFORM, ["--assets-path=/nowhere"])
+    with pytest.raises(BadOption, match="ROBOTWIN_ASSETS_PATH") as inherited:
+        platform_arguments(PLATFORM, [], environ={"ROBOTWIN_ASSETS_PATH": "/nowhere"})
+    for caught in (given, inherited):
+        assert "--robotwin-assets-path PATH" in caught.value.hint
+        assert "robotwin-download-assets" in caught.value.hint

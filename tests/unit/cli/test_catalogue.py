@@ -14,6 +14,7 @@ from rpent_box.cli.show_catalogue import render_catalogue
 from rpent_box.contracts.spaces import ROBOCASA_12
 from rpent_box.errors import UnknownName
 from rpent_box.launch.recipe import Kind
+from rpent_box.sim import planning
 
 pytestmark = pytest.mark.usefixtures("only_toy")
 
@@ -95,6 +96,14 @@ def test_an_unknown_name_is_refused_with_what_there_is(what: str) -> None:
     with pytest.raises(UnknownName, match="called nowhere") as caught:
         read(**{what: "nowhere"})
     assert "toy" in caught.value.hint
+
+
+def test_a_suite_of_another_platform_is_found_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(PLATFORM, name="table", suites=(replace(PLATFORM.suites[0], name="plates"),))
+    monkeypatch.setattr(planning, "installed_platforms", lambda: [PLATFORM, other])
+    with pytest.raises(UnknownName, match="no suite called plates on toy") as caught:
+        read(platform="toy", suite="plates")
+    assert caught.value.hint.endswith("rpent-box list --platform table --suite plates")
 
 
 def test_the_text_says_what_is_prepared_and_what_is_not() -> None:

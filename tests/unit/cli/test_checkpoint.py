@@ -212,6 +212,7 @@ def test_the_backends_own_options_count(folder: Path) -> None:
     ("words", "said"),
     [
         (("--suite", "toy_none"), "there is no suite called toy_none on toy"),
+        (("--suite", "libero_goal"), "It is a suite of libero: --platform libero"),
         (("--platform", "libero"), "toy has no adapter for the platform libero"),
         (("--backend", "nobody"), "no backend called nobody"),
     ],

@@ -45,6 +45,13 @@ def test_a_failed_episode_says_so(row: Rows, summary: Summaries) -> None:
     assert "success    no\n" in render_summary(summary(row(success=False)))
 
 
+def test_sentences_that_differ_by_scene_are_not_passed_over(row: Rows, summary: Summaries) -> None:
+    told = summary(row()).instruction
+    assert "other sentence" not in render_summary(summary(row(), row(episode=1)))
+    rows = [row(), *(replace(row(episode=n), instruction=f"sentence {n}") for n in (1, 2))]
+    assert f": {told} (and 2 other sentences, by scene)\n" in render_summary(summary(*rows))
+
+
 def test_many_videos_are_counted_and_not_listed(row: Rows, summary: Summaries) -> None:
     text = render_summary(summary(*(row(episode=number) for number in range(10))))
     assert "and 7 more" in text

@@ -8,6 +8,7 @@ import pytest
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from rpent_box.cli import words as words_module
 from rpent_box.cli.words import (
     backend_arguments,
     platform_arguments,
@@ -77,6 +78,19 @@ def test_pairs_take_flags_as_true_and_false() -> None:
         "--predict-future",
         "--no-sampling",
     )
+
+
+def test_true_and_false_are_text_where_an_option_is_no_switch() -> None:
+    assert words(pairs=("config=true", "tokenizer=false")) == ("--config=true", "--tokenizer=false")
+
+
+def test_an_option_of_a_platform_that_is_not_played_on_is_known_for_what_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(words_module, "platform_names", lambda: ["table", "table-pro"])
+    with pytest.raises(BadOption) as caught:
+        words("--table-pro-speed", "2")
+    assert caught.value.hint.endswith("of table-pro: rpent-box run --platform table-pro --help")
 
 
 def test_predict_future_reaches_a_backend_that_has_it() -> None:
@@ -156,6 +170,13 @@ def test_a_word_with_a_platforms_name_that_is_no_option_is_refused_with_the_near
     with pytest.raises(BadOption, match="the platform toy has no option asset-path") as caught:
         split_platform_words(find_platform("toy"), ["--toy-asset-path", "/a"])
     assert caught.value.hint.startswith("Did you mean --toy-assets-path?")
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("word", ["--no-toy-assets-path", "--toy-no-assets-path", "--no-toy-x"])
+def test_only_a_switch_can_be_turned_off(word: str) -> None:
+    with pytest.raises(BadOption, match="the platform toy has no option no-"):
+        split_platform_words(find_platform("toy"), [word])
 
 
 @pytest.mark.usefixtures("toy")

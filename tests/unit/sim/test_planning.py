@@ -164,9 +164,17 @@ def test_what_is_tied_to_another_suite_may_not_play_a_variant():
         "a variant of toy_easy"
     )
     assert "give the checkpoint of toy_easy." in caught.value.hint
+    assert "Play toy_hard: --suite toy_hard, or" in caught.value.hint
     # A suite that stands for itself is no variant of an empty name.
     with pytest.raises(BadCheckpoint):
         require_suite(manifest(""), EASY)
+
+
+def test_what_it_may_play_instead_is_named_with_its_platform(monkeypatch):
+    monkeypatch.setattr(planning, "installed_platforms", lambda: [PLATFORM])
+    with pytest.raises(BadCheckpoint) as caught:
+        require_suite(manifest("toy_easy"), replace(SEEDED, name="elsewhere"))
+    assert "Play toy_easy: --platform toy --suite toy_easy, or" in caught.value.hint
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 32])
@@ -177,3 +185,10 @@ def test_a_seed_that_no_simulator_takes_is_refused(seed):
 
 def test_the_first_and_the_last_seed_are_taken():
     assert [check_seed(seed) for seed in (0, (1 << 32) - 1)] == [0, (1 << 32) - 1]
+
+
+def test_a_run_has_at_most_a_million_episodes():
+    assert check_episodes(SEEDED, first_init_state=0, episodes=1_000_000) == 0
+    for episodes in (0, 1_000_001, 4_000_000_000):
+        with pytest.raises(BadOption, match=f"{episodes} episodes cannot be played; wanted 1 to"):
+            check_episodes(SEEDED, first_init_state=0, episodes=episodes)

@@ -33,6 +33,7 @@ from rpent_box.errors import (
 from rpent_box.transport.dealer import Dealer
 from rpent_box.transport.router import Router
 from rpent_box.transport.sockets import BindGuard, probe
+from rpent_box.transport.wire import poll_ms
 
 Question = SimHello | CloseSimulator
 Answer = Progress | Closed | Fault
@@ -385,3 +386,12 @@ def test_a_dealer_that_is_never_closed_keeps_no_process_from_ending(
         )
     # Nor does it import what takes longer than the connecting itself.
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+
+
+@pytest.mark.parametrize(
+    ("left_s", "ms"), [(-1.0, 0), (0.0, 0), (0.0101, 11), (2.0, 2000), (1e7, 86_400_000)]
+)
+def test_a_wait_of_any_length_is_one_that_a_poll_takes(left_s: float, ms: int) -> None:
+    assert poll_ms(left_s) == ms
+    assert poll_ms(1e300) == 86_400_000
+    assert zmq.Poller().poll(poll_ms(-left_s)) == []

@@ -1,39 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An episode's simulator states, kept so that it can be drawn later."""
+"""An episode's states, kept by a platform so that it can be drawn later."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Generic, TypeVar
 
 from rpent_box.errors import BadOption
 
-State = NDArray[np.float64]
+StateT = TypeVar("StateT")
 
 
-class Recording:
-    """One state per control step, the settled one first: about 1 KB each."""
+class Recording(Generic[StateT]):
+    """One state per control step, the scene's first one before them."""
 
     def __init__(self, control_hz: float) -> None:
         self._control_hz = control_hz
-        self._states: list[State] = []
+        self._states: list[StateT] = []
 
     @property
-    def states(self) -> tuple[State, ...]:
+    def states(self) -> tuple[StateT, ...]:
         return tuple(self._states)
 
-    def start(self, state: State) -> None:
+    def start(self, state: StateT) -> None:
         """Forget what was recorded and begin with `state`; the recording owns it from now on."""
         self._states = [state]
 
-    def add(self, state: State) -> None:
+    def add(self, state: StateT) -> None:
         """Append the state after a control step; the recording owns it from now on."""
         self._states.append(state)
 
-    def at(self, fps: float) -> Iterator[State]:
+    def clear(self) -> None:
+        """Forget what was recorded."""
+        self._states = []
+
+    def at(self, fps: float) -> Iterator[StateT]:
         """Yield the state that was current at each frame of a video, and the last one at its end.
 
         A rate above the control rate repeats states. Raises `BadOption` for a rate that is not
