@@ -79,7 +79,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
     chosen = f"{SOUND} or faulty-drifted or (faulty and not quick and not recorded)"
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            # Where CI is set, pytest would explain each difference of frames in full: minutes.
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--assert=plain"),
             *("-c", str(ROOT / "pyproject.toml"), f"--rootdir={ROOT}"),
             *("-p", "platform_frames_of_faulty", f"--junitxml={report}", "-k", chosen),
             *(str(HERE / f"test_platform_{part}.py") for part in ("conformance", "process")),
