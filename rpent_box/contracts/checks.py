@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rpent_box.contracts.control import ActionSpace
 from rpent_box.contracts.meta import ModelMeta
-from rpent_box.contracts.observation import ActionChunk, Observation
+from rpent_box.contracts.observation import ActionChunk, Actions, Observation
 from rpent_box.errors import BadActions, BadObservation
 
 
@@ -41,6 +42,26 @@ def check_actions(chunk: ActionChunk, meta: ModelMeta) -> None:
             f"{meta.control.action_schema[column]} in step {row}; nothing was executed"
         )
     _check_extras(chunk, meta)
+
+
+def check_commands(actions: Actions, space: ActionSpace, *, platform: str) -> None:
+    """Raise `BadActions` unless `actions` is finite float32 [steps, action_dim], a row or more.
+
+    For a platform, before anything moves.
+    """
+    names = tuple(field.name for field in space.fields)
+    if actions.dtype != np.float32:
+        raise BadActions(f"actions are {actions.dtype}; {platform} takes float32")
+    if actions.ndim != 2 or actions.shape[1] != len(names) or not actions.shape[0]:
+        raise BadActions(
+            f"actions have shape {list(actions.shape)}; {platform} takes [steps, {len(names)}]: "
+            f"{', '.join(names)}"
+        )
+    if not np.isfinite(actions).all():
+        row, column = (int(index) for index in np.argwhere(~np.isfinite(actions))[0])
+        raise BadActions(
+            f"{names[column]} is {actions[row, column]} in step {row}; nothing was executed"
+        )
 
 
 def _check_extras(chunk: ActionChunk, meta: ModelMeta) -> None:

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from rpent_box.contracts.checks import check_commands
 from rpent_box.contracts.control import ControlSpec, control_spec
 from rpent_box.contracts.observation import Actions
 from rpent_box.contracts.spaces import ROBOCASA_12
-from rpent_box.errors import BadActions, ContractError
-
-_NAMES = tuple(field.name for field in ROBOCASA_12.fields)
+from rpent_box.errors import ContractError
 
 CONTROL_HZ = ROBOCASA_12.control_hz
 
@@ -30,15 +27,4 @@ def check_control(control: ControlSpec) -> None:
 
 def check_actions(actions: Actions) -> None:
     """Raise `BadActions` unless `actions` is finite float32 [steps, 12] with at least one row."""
-    if actions.dtype != np.float32:
-        raise BadActions(f"actions are {actions.dtype}; robocasa takes float32")
-    if actions.ndim != 2 or actions.shape[1] != len(_NAMES) or not actions.shape[0]:
-        raise BadActions(
-            f"actions have shape {list(actions.shape)}; robocasa takes [steps, {len(_NAMES)}]: "
-            f"{', '.join(_NAMES)}"
-        )
-    if not np.isfinite(actions).all():
-        row, column = (int(index) for index in np.argwhere(~np.isfinite(actions))[0])
-        raise BadActions(
-            f"{_NAMES[column]} is {actions[row, column]} in step {row}; nothing was executed"
-        )
+    check_commands(actions, ROBOCASA_12, platform="robocasa")

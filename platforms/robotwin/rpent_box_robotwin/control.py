@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rpent_box.contracts.checks import check_commands
 from rpent_box.contracts.control import ActionSpace, ControlSpec, control_spec
 from rpent_box.contracts.observation import Actions
 from rpent_box.contracts.spaces import ROBOTWIN_EEF16, ROBOTWIN_QPOS14
@@ -44,19 +45,7 @@ def check_actions(actions: Actions, kind: ActionType) -> None:
 
     Quaternions must have unit length. Grippers are not checked: RoboTwin clips them to [0, 1].
     """
-    names = tuple(field.name for field in _SPACES[kind].fields)
-    if actions.dtype != np.float32:
-        raise BadActions(f"actions are {actions.dtype}; robotwin takes float32")
-    if actions.ndim != 2 or actions.shape[1] != len(names) or not actions.shape[0]:
-        raise BadActions(
-            f"actions have shape {list(actions.shape)}; {_SPACES[kind].id} takes "
-            f"[steps, {len(names)}]: {', '.join(names)}"
-        )
-    if not np.isfinite(actions).all():
-        row, column = (int(index) for index in np.argwhere(~np.isfinite(actions))[0])
-        raise BadActions(
-            f"{names[column]} is {actions[row, column]} in step {row}; nothing was executed"
-        )
+    check_commands(actions, _SPACES[kind], platform="robotwin")
     if kind == "ee":
         _check_quaternions(actions)
 

@@ -91,10 +91,14 @@ def require_scenes(options: RobotwinOptions, scenes: Sequence[Scene]) -> None:
     from rpent_box_robotwin.suites import find_suite, task_name
 
     root, known = require_assets(options), sentences(options)
+    found: set[tuple[str, str]] = set()
     for scene in scenes:
         task = task_name(find_suite(scene.suite), scene.task)
         known.require(task, scene.init_state)
-        require_task(root, scene.suite, task)
+        # A run's scenes are mostly of one task, whose files are looked for once.
+        if (scene.suite, task) not in found:
+            require_task(root, scene.suite, task)
+            found.add((scene.suite, task))
 
 
 def check_platform(platform: RobotwinPlatform) -> list[str]:
