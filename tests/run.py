@@ -137,12 +137,18 @@ def _simulator_part(name: str, *, marks: str) -> Part:
         stdin=subprocess.DEVNULL,
         timeout=TIMEOUT_S,
     )
-    paths = (
+    return Part(
+        title=f"{name}'s Python", python=python, paths=paths_in_simulator(name), marks=marks
+    )
+
+
+def paths_in_simulator(name: str) -> tuple[str, ...]:
+    """Return the tests that are run in the Python of platforms/<name>, relative to the root."""
+    return (
         f"platforms/{name}/tests",
         *(f"tests/conformance/{file}" for file in ASKED_OF_ALL),
         *ALSO_THERE.get(name, ()),
     )
-    return Part(title=f"{name}'s Python", python=python, paths=paths, marks=marks)
 
 
 def _run_held(part: Part, words: list[str]) -> Outcome:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,6 +32,9 @@ SERVICES = ["sglang"]
 PLATFORM_GROUP = "rpent_box.platforms"
 OWN_PINS = {"mini-wam"}
 """Backends whose pins are an extra of this package; the others have a requirements.in."""
+
+HOSTS_PACKAGES = ("docker", "rich", "typer")
+"""Of the extra `host`: a simulator's Python has none of them."""
 
 PLATFORM_PAGE_SAYS = (
     *("install", "assets", "tasks", "cameras", "action", "metres", "success", "speed", "memory"),
@@ -99,6 +104,24 @@ def test_the_locks_hold_the_pins_of_an_image(name: str) -> None:
         for pin in re.findall(r"^([\w.\[\],-]+==[^\s;#]+)", path.read_text(), re.MULTILINE):
             plain = re.escape(_plain(re.sub(r"\[.*\]", "", pin)))
             assert re.search(rf"^{plain}(\s|$)", lock, re.MULTILINE), f"{pin} is not locked"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_what_is_tested_in_a_simulators_python_does_without_the_hosts_packages(recipe: str) -> None:
+    wanted: set[str] = set()
+    for path in runpy.run_path(str(ROOT / "tests" / "run.py"))["paths_in_simulator"](recipe):
+        files = [ROOT / path] if path.endswith(".py") else (ROOT / path).rglob("*.py")
+        wanted = wanted.union(*map(_modules_of_ours, files))
+    assert wanted
+    program = (
+        "import importlib, sys\n"
+        f"sys.modules.update(dict.fromkeys({HOSTS_PACKAGES!r}))\n"
+        f"for name in {sorted(wanted)!r}: importlib.import_module(name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -354,4 +377,25 @@ def _code_names(path: Path) -> set[str]:
             found.add(node.value.replace("-", "_"))
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= set(node.module.split("."))
+    return found
+
+
+def _modules_of_ours(path: Path) -> set[str]:
+    """Return the modules of rpent_box that a test file imports at its top, or its helpers do.
+
+    Names of tests/support are followed; imports inside of functions are a test's own affair.
+    """
+    found: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name == "rpent_box" or name.startswith("rpent_box."):
+                found.add(name)
+            for helper in (ROOT / "tests" / "support").rglob(f"{name.replace('.', '/')}.py"):
+                found |= _modules_of_ours(helper)
     return found

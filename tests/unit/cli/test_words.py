@@ -233,6 +233,19 @@ def test_a_declared_variable_stands_in_for_a_platforms_option(tmp_path: Path) ->
         platform_arguments(plugin, [], environ={"TOY_ASSETS_PATH": "/none"})
 
 
+@pytest.mark.parametrize(
+    ("name", "maker"),
+    [("robocasa", "rpent_box_robocasa.fetch_assets"), ("robotwin", "robotwin-download-assets")],
+)
+def test_a_folder_that_a_variable_names_in_vain_comes_with_the_command_that_makes_it(
+    name: str, maker: str
+) -> None:
+    variable = f"{name.upper()}_ASSETS_PATH"
+    with pytest.raises(BadOption, match=variable) as caught:
+        platform_arguments(find_platform(name), [], environ={variable: "/none"})
+    assert maker in caught.value.hint
+
+
 @pytest.mark.usefixtures("toy")
 @pytest.mark.parametrize("nowhere", ["~nobody-of-that-name/assets", "/dev/null/assets", "x" * 5000])
 def test_a_variable_that_names_no_path_at_all_is_no_defect(nowhere: str) -> None:
