@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from rpent_box.contracts.messages import Fault, Message
+from rpent_box.contracts.messages import Fault, Message, Payload
 from rpent_box.contracts.meta import ModelMeta, PlatformMeta
 
 Video: TypeAlias = Literal["all", "failures", "none"]
@@ -85,6 +85,10 @@ class Progress(Message, tag="sim.progress", frozen=True, kw_only=True):
     """Executed; while the video is written, its frames."""
     max_steps: int = 0
     success: bool = False
+    seen: Payload | None = None
+    """With `acting`: where in shared memory the frames are that the model has just seen. They stay
+    until the next prediction, so that a reader checks the slot's sequence before and after. None:
+    they travelled otherwise, or this is another phase."""
 
 
 class Restart(Message, frozen=True, kw_only=True):

@@ -73,6 +73,10 @@ class Healthz(Message, tag="healthz", frozen=True, kw_only=True):
     """Answered at all times, also while the model loads or infers, and before any hello."""
 
 
+class GetFigures(Message, tag="worker.figures", frozen=True, kw_only=True):
+    """Ask for the worker's counters; answered like `Healthz`, also before any hello."""
+
+
 class GetWamMeta(Message, tag="wam.get_model_meta", frozen=True, kw_only=True):
     """Ask a world action model for its `ModelMeta`."""
 
@@ -146,6 +150,7 @@ class Shutdown(Message, tag="shutdown", frozen=True, kw_only=True):
 RequestBody: TypeAlias = (
     Hello
     | Healthz
+    | GetFigures
     | GetWamMeta
     | GetVlaMeta
     | RegisterSession
@@ -202,6 +207,47 @@ class Health(Message, tag="health", frozen=True, kw_only=True):
     """Seconds spent inside the model since it was ready."""
 
 
+class Histogram(Message, frozen=True, kw_only=True):
+    """How often a value fell where, since the worker was ready."""
+
+    bounds: tuple[float, ...]
+    """Upper bounds, rising; each is inclusive, as Prometheus has it."""
+    counts: tuple[int, ...]
+    """One per bound, and one for what is above the last; not cumulative."""
+    total: float = 0.0
+    """Sum of all values."""
+
+
+class Figures(Message, tag="figures", frozen=True, kw_only=True):
+    """What a worker has done since its model was ready. Times are in seconds and only grow.
+
+    `ready_s` = `busy_s` + `gathering_s` + `idle_s`, but for what is between them.
+    """
+
+    ready_s: float = 0.0
+    busy_s: float = 0.0
+    """Inside the model, and in what encodes for it and decodes after it."""
+    gathering_s: float = 0.0
+    """Holding a batch open for company."""
+    idle_s: float = 0.0
+    """Nothing was asked."""
+    served: int = 0
+    """Predictions answered with a chunk."""
+    refused: int = 0
+    """Predictions answered with a fault."""
+    batches: dict[int, int] = {}
+    """Observations in one inference → how often."""
+    infer_s: Histogram | None = None
+    """Of each inference, of a whole batch. None: nothing was measured yet."""
+    queue_s: Histogram | None = None
+    """Of each prediction: from its arrival to the start of its inference."""
+    max_batch: int = 1
+    max_wait_ms: float = 0.0
+    """How long a batch waits for company at present: tuned by the worker, or as it was told."""
+    tuned: bool = False
+    """The worker chooses `max_wait_ms` itself."""
+
+
 class Meta(Message, tag="meta", frozen=True, kw_only=True):
     """The answer to a request for metadata."""
 
@@ -236,7 +282,7 @@ class Fault(Message, tag="fault", frozen=True, kw_only=True):
     detail: str = ""
 
 
-ReplyBody: TypeAlias = Welcome | Health | Meta | Done | Predicted | Fault
+ReplyBody: TypeAlias = Welcome | Health | Figures | Meta | Done | Predicted | Fault
 
 
 class Reply(Message, frozen=True, kw_only=True):

@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from rpent_box.errors import BadOption, UsageError
-from rpent_box.evaluate.config import THREADS, LauncherName, RunConfig
+from rpent_box.evaluate.config import THREADS, LauncherName, ProgramsConfig, RunConfig
 from rpent_box.launch.recipe import run_command
 from rpent_box.launch.simulator import whole_options
 from rpent_box.launch.worker import check_files
@@ -29,19 +30,47 @@ from rpent_box.worker.backend import BackendSpec
 from rpent_box.worker.needs import Needs, needs_of
 
 
-class Checked(Struct, frozen=True, kw_only=True):
-    """A run that makes sense."""
+class CheckedPrograms(Struct, frozen=True, kw_only=True):
+    """Which programs play, resolved and found to be sound."""
 
     plugin: PlatformPlugin
-    suite: Suite
     spec: BackendSpec | None
     """None: a borrowed worker whose backend was not named."""
     needs: Needs | None
     """None: the worker is borrowed."""
-    plan: Plan
     launcher: LauncherName
     fitting: tuple[str, ...]
     """Installed backends that speak one of the platform's action spaces."""
+    platform_words: tuple[str, ...]
+    """Of the platform's own options, with absolute paths."""
+    platform_options: Struct
+    """The same, read: an instance of `plugin.options`."""
+
+
+class Checked(CheckedPrograms, frozen=True, kw_only=True):
+    """What a run's config asks for, resolved and found to be sound."""
+
+    suite: Suite
+    plan: Plan
+
+
+def check_programs(config: ProgramsConfig) -> CheckedPrograms:
+    """Return which programs `config` asks for. Raises `UsageError` and its kinds."""
+    plugin = find_platform(config.platform)
+    _check_numbers(config)
+    fitting = fitting_backends({control.action_space for control in plugin.meta.controls})
+    spec, needs = _check_worker(config, plugin, fitting)
+    launcher = _check_launcher(config)
+    platform_words, _ = whole_options(plugin, config.platform_arguments)
+    return CheckedPrograms(
+        plugin=plugin,
+        spec=spec,
+        needs=needs,
+        launcher=launcher,
+        fitting=fitting,
+        platform_words=tuple(platform_words),
+        platform_options=parse_options(plugin.options, platform_words, program=run_command(plugin)),
+    )
 
 
 def check(config: RunConfig) -> Checked:
@@ -55,12 +84,8 @@ def check(config: RunConfig) -> Checked:
     first = check_episodes(
         suite, first_init_state=config.first_init_state, episodes=config.episodes
     )
-    _check_numbers(config)
-    fitting = fitting_backends({control.action_space for control in plugin.meta.controls})
-    spec, needs = _check_worker(config, plugin, fitting)
-    launcher = _check_launcher(config)
-    platform_words, _ = whole_options(plugin, config.platform_arguments)
-    options = parse_options(plugin.options, platform_words, program=run_command(plugin))
+    programs = check_programs(config)
+    spec, needs = programs.spec, programs.needs
     video = config.video or ("all" if config.episodes == 1 else "none")
     plan = Plan(
         platform=plugin.name,
@@ -79,24 +104,16 @@ def check(config: RunConfig) -> Checked:
         threads=(config.threads or THREADS) if needs is not None else None,
         endpoint=config.endpoint,
         backend_arguments=config.backend_arguments,
-        platform_arguments=tuple(platform_words),
+        platform_arguments=programs.platform_words,
         prediction_timeout_s=config.prediction_timeout_s,
     )
     # Last: assets that are missing are no wrong usage, and take long to fetch.
-    require_assets(plugin, options, plan.scenes())
-    return Checked(
-        plugin=plugin,
-        suite=suite,
-        spec=spec,
-        needs=needs,
-        plan=plan,
-        launcher=launcher,
-        fitting=fitting,
-    )
+    require_assets(plugin, programs.platform_options, plan.scenes())
+    return Checked(suite=suite, plan=plan, **asdict(programs))
 
 
 def _check_worker(
-    config: RunConfig, plugin: PlatformPlugin, fitting: tuple[str, ...]
+    config: ProgramsConfig, plugin: PlatformPlugin, fitting: tuple[str, ...]
 ) -> tuple[BackendSpec | None, Needs | None]:
     if config.endpoint is not None:
         _check_borrowed(config)
@@ -126,7 +143,7 @@ def _check_worker(
     return spec, needs
 
 
-def _check_borrowed(config: RunConfig) -> None:
+def _check_borrowed(config: ProgramsConfig) -> None:
     owned_only = {
         "--checkpoint": config.checkpoint,
         "--python": config.python,
@@ -145,7 +162,7 @@ def _check_borrowed(config: RunConfig) -> None:
         )
 
 
-def _check_launcher(config: RunConfig) -> LauncherName:
+def _check_launcher(config: ProgramsConfig) -> LauncherName:
     """Return the launcher to choose from; an interpreter or a folder only suits processes."""
     process_only = {
         "--python": config.python,
@@ -161,7 +178,7 @@ def _check_launcher(config: RunConfig) -> LauncherName:
     return "process" if given else config.launcher
 
 
-def _check_numbers(config: RunConfig) -> None:
+def _check_numbers(config: ProgramsConfig) -> None:
     if config.execute_steps is not None and config.execute_steps < 1:
         raise BadOption(f"{config.execute_steps} execute steps play nothing; wanted 1 or more")
     if config.threads is not None and config.threads < 1:

@@ -16,23 +16,15 @@ THREADS = 1
 oversubscribed cores cost more than they give."""
 
 
-class RunConfig(Struct, frozen=True, kw_only=True):
-    """One run: one worker, one simulator, some episodes of one task."""
+class ProgramsConfig(Struct, frozen=True, kw_only=True):
+    """Which worker and which simulators play, and how they are started: of a run and an evaluation.
+
+    What is played is said by those that inherit it.
+    """
 
     backend: str | None = None
     """As on the command line. None, only with `endpoint`: whatever serves there."""
     platform: str
-    suite: str | None = None
-    """None: the platform's default suite."""
-    task: int | str = 0
-    """Its index within the suite, or its name."""
-    episodes: int = 1
-    first_init_state: int | None = None
-    """Episode `i` starts from init state `first_init_state + i`; each is played once. None: the
-    suite's first."""
-    seed: int = 7
-    """Seeds the simulator before every reset, and the model's noise; only the noise where init
-    states are the simulator's own scene seeds."""
     checkpoint: str | None = None
     endpoint: str | None = None
     """A worker that runs already; it is borrowed, never stopped."""
@@ -42,19 +34,15 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     root: str | None = None
     """Working directory of an owned worker, for the process launcher."""
     platform_python: str | None = None
-    """Interpreter of the simulator, for the process launcher; None: the platform's environment."""
+    """Interpreter of a simulator, for the process launcher; None: the platform's environment."""
     device: Device | None = None
     """Where an owned worker computes; None: on a GPU if its model needs one."""
     cuda_device: str | None = None
     """GPU of an owned worker, by index or UUID."""
     platform_cuda_device: str | None = None
-    """GPU that the simulator may draw on, by index or UUID."""
+    """GPU that a simulator may draw on, by index or UUID."""
     execute_steps: int | None = None
     """Rows of each chunk to execute; None: all that the model returns."""
-    max_steps: int | None = None
-    """None: the task's own limit, else the suite's."""
-    video: Video | None = None
-    """None: `all` for a single episode, else `none`."""
     output_dir: str = "runs"
     backend_arguments: tuple[str, ...] = ()
     """Words for the worker's own options, e.g. `--predict-future`."""
@@ -63,7 +51,7 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     prediction_timeout_s: float | None = None
     """None: what the model's meta says, else 300 s."""
     start_timeout_s: float = 600.0
-    """For the worker and the simulator to be ready."""
+    """For the worker and a simulator to be ready."""
     episode_timeout_s: float = 3600.0
     """For one attempt at an episode. One that goes on and is not through by then ends the run."""
     stall_timeout_s: float = 600.0
@@ -82,11 +70,31 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     cache_dir: str | None = None
     """Where the hashes of checkpoints' files are remembered; None: nowhere."""
     command: tuple[str, ...] = ()
-    """The command line that asked for this run, for `run.json`."""
+    """The command line that asked for it, for `run.json`."""
 
 
-class RunWatcher(Protocol):
-    """Is told how a run goes, from the thread that called `run_episodes`."""
+class RunConfig(ProgramsConfig, frozen=True, kw_only=True):
+    """One run: one worker, one simulator, some episodes of one task."""
+
+    suite: str | None = None
+    """None: the platform's default suite."""
+    task: int | str = 0
+    """Its index within the suite, or its name."""
+    episodes: int = 1
+    first_init_state: int | None = None
+    """Episode `i` starts from init state `first_init_state + i`; each is played once. None: the
+    suite's first."""
+    seed: int = 7
+    """Seeds the simulator before every reset, and the model's noise; only the noise where init
+    states are the simulator's own scene seeds."""
+    max_steps: int | None = None
+    """None: the task's own limit, else the suite's."""
+    video: Video | None = None
+    """None: `all` for a single episode, else `none`."""
+
+
+class StartWatcher(Protocol):
+    """Is told how the start of programs goes."""
 
     def on_launcher(self, name: str, why: str) -> None:
         """How programs are started (`docker`, `process`), and why that way."""
@@ -96,6 +104,10 @@ class RunWatcher(Protocol):
 
         `images`: containers' images are being built. `checkpoint`: its files are being hashed.
         """
+
+
+class RunWatcher(StartWatcher, Protocol):
+    """Is told how a run goes, from the thread that called `run_episodes`."""
 
     def on_progress(self, episode: int, progress: Progress) -> None:
         """Episode `episode` of the run moved on."""

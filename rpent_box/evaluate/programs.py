@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rpent_box.evaluate.checking import Checked
-from rpent_box.evaluate.config import THREADS, RunConfig, RunWatcher
+from rpent_box.evaluate.checking import CheckedPrograms
+from rpent_box.evaluate.config import THREADS, ProgramsConfig, StartWatcher
 from rpent_box.evaluate.resources import Resources, build_images_of, find_resources
 from rpent_box.launch.box import Box
 from rpent_box.launch.place import WorkerPlace
@@ -25,8 +25,8 @@ SIMULATOR_LOG = "simulator.log"
 class Recipes(Struct, frozen=True, kw_only=True):
     """Everything that a run's programs are made from, before there is a box for them."""
 
-    config: RunConfig
-    checked: Checked
+    config: ProgramsConfig
+    checked: CheckedPrograms
     launcher: Launcher
     worker: Resources | None
     """None: the worker is borrowed."""
@@ -69,7 +69,9 @@ class Recipes(Struct, frozen=True, kw_only=True):
         )
 
 
-def gather(config: RunConfig, checked: Checked, launcher: Launcher, watcher: RunWatcher) -> Recipes:
+def gather(
+    config: ProgramsConfig, checked: CheckedPrograms, launcher: Launcher, watcher: StartWatcher
+) -> Recipes:
     """Find, or build when asked to, what both programs need. Raises as `find_resources` does."""
     platform, owned = platform_target(checked.plugin), _owned_worker(checked)
     if config.build:
@@ -86,7 +88,7 @@ def gather(config: RunConfig, checked: Checked, launcher: Launcher, watcher: Run
     )
 
 
-def _owned_worker(checked: Checked) -> Target | None:
+def _owned_worker(checked: CheckedPrograms) -> Target | None:
     """Return what our worker is started from; None when it is borrowed."""
     if checked.spec is None or checked.needs is None:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from rpent_box.errors import ImageMissing
-from rpent_box.evaluate.config import RunConfig
+from rpent_box.evaluate.config import ProgramsConfig
 from rpent_box.launch.environments import build_environment, find_environment, require_environment
 from rpent_box.launch.images import image_id, image_name, image_state
 from rpent_box.launch.program import Launcher, Program
@@ -35,7 +35,7 @@ class Resources(Struct, frozen=True, kw_only=True):
 
 
 def find_resources(
-    target: Target, given: str | None, launcher: Launcher, config: RunConfig, say: Say
+    target: Target, given: str | None, launcher: Launcher, config: ProgramsConfig, say: Say
 ) -> Resources:
     """Return the interpreter or the image for `target`; `given` is an interpreter that was chosen.
 
@@ -50,14 +50,14 @@ def find_resources(
     return Resources(python=python, image=image_name(*target))
 
 
-def _find_python(target: Target, config: RunConfig, say: Say) -> str:
+def _find_python(target: Target, config: ProgramsConfig, say: Say) -> str:
     if config.build and find_environment(*target) is None:
         return str(build_environment(*target, say=say, environ=_environ(config)))
     return str(require_environment(*target))
 
 
 def build_images_of(
-    wanted: Sequence[Target], launcher: Launcher, config: RunConfig, say: Say
+    wanted: Sequence[Target], launcher: Launcher, config: ProgramsConfig, say: Say
 ) -> None:
     """Build those images of `wanted` that are missing or old, side by side.
 
@@ -110,5 +110,5 @@ def _engine(launcher: Launcher) -> Engine | None:
     return launcher.engine if isinstance(launcher, DockerLauncher) else None
 
 
-def _environ(config: RunConfig) -> dict[str, str]:
+def _environ(config: ProgramsConfig) -> dict[str, str]:
     return dict(os.environ) if config.build_environ is None else config.build_environ

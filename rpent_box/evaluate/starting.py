@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from rpent_box.contracts.control_messages import SimReady
 from rpent_box.errors import IncompatibleWorker, PeerGone, WorkerDraining
-from rpent_box.evaluate.checking import Checked
-from rpent_box.evaluate.config import RunConfig, RunWatcher
+from rpent_box.evaluate.checking import CheckedPrograms
+from rpent_box.evaluate.config import ProgramsConfig, StartWatcher
 from rpent_box.launch.box import Box
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Program, Running, require_alive
@@ -93,9 +93,9 @@ def wait_both(
     place: WorkerPlace,
     simulator: SimClient,
     *,
-    checked: Checked,
-    config: RunConfig,
-    watcher: RunWatcher,
+    checked: CheckedPrograms,
+    config: ProgramsConfig,
+    watcher: StartWatcher,
 ) -> SimReady:
     """Wait until worker and simulator are ready, telling `watcher` the phases of both.
 
@@ -126,7 +126,7 @@ def wait_both(
 class _PhaseRelay:
     """Asks the simulator where it stands and tells what is new."""
 
-    def __init__(self, simulator: SimClient, watcher: RunWatcher) -> None:
+    def __init__(self, simulator: SimClient, watcher: StartWatcher) -> None:
         self.ready: SimReady | None = None
         self._simulator = simulator
         self._watcher = watcher
@@ -144,7 +144,7 @@ class _PhaseRelay:
             self._watcher.on_phase("simulator", phase)
 
 
-def _require_backend(serving: str, checked: Checked, place: WorkerPlace) -> None:
+def _require_backend(serving: str, checked: CheckedPrograms, place: WorkerPlace) -> None:
     if checked.spec is None or checked.spec.name == serving:
         return
     raise IncompatibleWorker(

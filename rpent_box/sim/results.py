@@ -30,6 +30,10 @@ class EpisodeRow(EpisodePlayed, frozen=True, kw_only=True, tag=False):
     """The run folder's name."""
     finished_at: str
     """UTC, ISO 8601."""
+    session: int = 0
+    """Of an evaluation: which of its sittings played this, counted from 0; each resume is one."""
+    simulator: str = ""
+    """Of an evaluation: which of its simulators, e.g. `3`, or `node-1/3` where there are nodes."""
 
 
 def row_of(played: EpisodePlayed, *, run: str) -> EpisodeRow:

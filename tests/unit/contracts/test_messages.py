@@ -14,7 +14,7 @@ def encode(body, **envelope):
     return msgspec.msgpack.encode({"id": 1, "timeout_s": 1.0, "body": body, **envelope})
 
 
-def test_the_routes_are_the_reference_ones():
+def test_the_routes_are_the_reference_ones_and_the_workers_figures():
     routes = {
         kind.__struct_config__.tag
         for kind in wire.RequestBody.__args__  # type: ignore[attr-defined]
@@ -32,6 +32,7 @@ def test_the_routes_are_the_reference_ones():
         "session.register",
         "session.close",
         "reset_session",
+        "worker.figures",
     }
 
 
