@@ -4,7 +4,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test check format images lock bench-transport bench-rollout train-mini-wam docs clean
+.PHONY: help run eval test check format images lock bench-transport bench-batching bench-rollout bench-busy train-mini-wam docs clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -17,6 +17,9 @@ help: ## list these commands
 
 run: .venv/.host ## set everything up, then play a LIBERO episode with the built-in model
 	@$(BIN)/rpent-box run --build $(EPISODE) $(ARGS) </dev/null
+
+eval: .venv/.host ## set everything up, then score the built-in model on 50 scenes of its task
+	@$(BIN)/rpent-box eval --build $(EPISODE) --episodes 50 $(ARGS) </dev/null
 
 test: .venv/.development ## run every test that this machine can run; say what was skipped and why
 	@$(BIN)/python tests/run.py $(ARGS) </dev/null
@@ -49,9 +52,15 @@ lock: .venv/.host ## resolve the locked requirements anew, e.g. make lock ARGS=f
 bench-transport: .venv/.bench ## round trips, side by side with other ways of moving frames
 	@$(BIN)/python -m benchmarks.transport.run $(ARGS) </dev/null
 
-bench-rollout: .venv/.host ## whole episodes, side by side with the stock loop
-	@python="$$($(BIN)/rpent-box build --launcher process libero </dev/null)" \
-	    && "$${python##*: }" -m benchmarks.rollout.run $(ARGS) </dev/null
+bench-batching: .venv/.host ## how long a batch waits for company, beside fixed waits; ARGS=--served: a real worker too
+	@$(BIN)/python benchmarks/batching/run.py $(ARGS) </dev/null
+
+bench-rollout: .venv/.host ## whole episodes, side by side with vla-eval and the stock loop
+	@$(BIN)/rpent-box build --launcher process libero </dev/null >/dev/null
+	@$(BIN)/python -m benchmarks.rollout.run $(ARGS) </dev/null
+
+bench-busy: .venv/.host ## how busy 1 to 16 simulators keep a worker whose policy takes 100 ms
+	@$(BIN)/python -m benchmarks.rollout.busy $(ARGS) </dev/null
 
 train-mini-wam: .venv/.train ## collect demonstrations and train mini-wam (resumable; hours of CPU)
 	@python="$$($(BIN)/rpent-box build --launcher process libero </dev/null)" \

@@ -206,6 +206,11 @@ def _descendants(kind: type[RpentBoxError]) -> Iterator[type[RpentBoxError]]:
         yield from _descendants(child)
 
 
+def codes() -> frozenset[str]:
+    """Return every code that an error may have."""
+    return frozenset(kind.code for kind in _descendants(RpentBoxError))
+
+
 def from_code(code: str, message: str, *, hint: str = "", detail: str = "") -> RpentBoxError:
     """Rebuild the error that the other side raised; an unknown code gives `RpentBoxError`."""
     for kind in _descendants(RpentBoxError):

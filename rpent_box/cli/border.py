@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -11,9 +12,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 import typer
 
-from rpent_box.errors import RpentBoxError, UsageError
+from rpent_box.errors import OutputError, RpentBoxError, UsageError
 from rpent_box.launch.signals import unwinding_on_signals
 
 NOT_COMPLETED = 1
@@ -41,10 +43,8 @@ def border(*, verbose: bool, as_json: bool = False) -> Iterator[None]:
         with unwinding_on_signals():
             yield
         sys.stdout.flush()
-    except BrokenPipeError as error:
-        if not _reader_is_gone():
-            raise typer.Exit(_report_defect(error, verbose=verbose, as_json=as_json)) from None
-        raise typer.Exit(PIPE_CLOSED) from None
+    except OSError as error:
+        raise typer.Exit(_report_os_error(error, verbose=verbose, as_json=as_json)) from None
     except RpentBoxError as error:
         detail = error.detail
         if verbose and not detail:
@@ -61,6 +61,11 @@ def border(*, verbose: bool, as_json: bool = False) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - the last border: a defect of ours is reported too
         raise typer.Exit(_report_defect(error, verbose=verbose, as_json=as_json)) from None
+
+
+def print_json(value: object) -> None:
+    """Write what `--json` prints: one indented object on stdout."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
 def exit_code_of(error: RpentBoxError) -> int:
@@ -101,14 +106,31 @@ def _report_defect(error: Exception, *, verbose: bool, as_json: bool) -> int:
     return NOT_COMPLETED
 
 
+def _report_os_error(error: OSError, *, verbose: bool, as_json: bool) -> int:
+    """Report what nobody has translated: of a file of ours it would be an `OutputError`."""
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        return PIPE_CLOSED
+    if error.errno != errno.ENOSPC:
+        return _report_defect(error, verbose=verbose, as_json=as_json)
+    _forget_stdout()
+    full = OutputError("standard output cannot be written: the disk is full", hint="Make room.")
+    _report(full, detail="", verbose=verbose, as_json=False)
+    return NOT_COMPLETED
+
+
 def _reader_is_gone() -> bool:
     """Say whether whoever read stdout (`| head`) has seen enough; Python then forgets the rest."""
     poller = select.poll()
     poller.register(sys.stdout.fileno(), 0)
     if not poller.poll(0):
         return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _forget_stdout()
     return True
+
+
+def _forget_stdout() -> None:
+    """Let what is not written yet go nowhere: Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: RpentBoxError, *, detail: str, verbose: bool, as_json: bool) -> None:

@@ -7,11 +7,10 @@ import os
 import sys
 from typing import Annotated
 
-import msgspec
 import typer
 
 from rpent_box.cli import flags
-from rpent_box.cli.border import border
+from rpent_box.cli.border import border, print_json
 from rpent_box.cli.products import Product, find_targets, make_products
 from rpent_box.cli.progress import speaker
 from rpent_box.launch.choose import choose_launcher
@@ -70,8 +69,7 @@ def build(
             golden=not skip_golden,
         )
         if as_json:
-            encoded = msgspec.json.format(msgspec.json.encode({"built": products}), indent=2)
-            sys.stdout.write(encoded.decode() + "\n")
+            print_json({"built": products})
         else:
             sys.stdout.write("".join(_line(product) for product in products))
 

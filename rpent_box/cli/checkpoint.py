@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpent_box.cli import flags
-from rpent_box.cli.border import border
+from rpent_box.cli.border import border, print_json
 from rpent_box.cli.progress import speaker
 from rpent_box.cli.show_checkpoint import render_checkpoint
 from rpent_box.cli.spellings import Command
@@ -222,8 +222,7 @@ def _require_same(suites: Sequence[str], written: Sequence[str], path: Path) -> 
 
 def _show(report: Report, *, as_json: bool) -> None:
     if as_json:
-        encoded = msgspec.json.format(msgspec.json.encode(report), indent=2)
-        sys.stdout.write(encoded.decode() + "\n")
+        print_json(report)
         return
     note = f"{report.path} ({report.state})"
     if report.state == "not written":

@@ -7,11 +7,10 @@ import os
 import sys
 from typing import Annotated
 
-import msgspec
 import typer
 
-from rpent_box.cli import flags, run_flags
-from rpent_box.cli.border import NOT_COMPLETED, border
+from rpent_box.cli import flags, play_flags
+from rpent_box.cli.border import NOT_COMPLETED, border, print_json
 from rpent_box.cli.checks.examination import Examination, examine
 from rpent_box.cli.prepared import look_once
 from rpent_box.cli.show_checks import render_finding, render_verdict
@@ -35,9 +34,9 @@ def doctor(
     render: Annotated[
         bool, typer.Option("--render/--no-render", help="Draw a frame and compare the known scene.")
     ] = True,
-    platform_python: run_flags.PlatformPython = None,
-    platform_cuda_device: run_flags.PlatformCudaDevice = None,
-    platform_option: run_flags.PlatformOption = None,
+    platform_python: play_flags.PlatformPython = None,
+    platform_cuda_device: play_flags.PlatformCudaDevice = None,
+    platform_option: play_flags.PlatformOption = None,
     timeout: Annotated[
         float, typer.Option(help="Longest wait for a frame.", metavar="SECONDS", min=1)
     ] = 300.0,
@@ -69,8 +68,7 @@ def doctor(
         ready = all(finding.status != "fail" for finding in findings)
         if as_json:
             report = {"ready": ready, "findings": findings}
-            encoded = msgspec.json.format(msgspec.json.encode(report), indent=2)
-            sys.stdout.write(encoded.decode() + "\n")
+            print_json(report)
         else:
             sys.stdout.write(render_verdict(findings))
         if not ready:

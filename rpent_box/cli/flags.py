@@ -14,6 +14,8 @@ from rpent_box.worker.backend import Device as DeviceName
 WORKER = "Worker"
 SIMULATOR = "Simulator"
 PROGRAMS = "How programs run"
+SCALE = "How much at once"
+WATCHING = "Watching it"
 OUTPUT = "Output"
 
 DEFAULT_BACKEND = "mini-wam"
@@ -132,6 +134,33 @@ Build: TypeAlias = Annotated[
         "--build",
         help="Prepare missing images or environments first.",
         rich_help_panel=PROGRAMS,
+    ),
+]
+MaxBatch: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        help="Most observations that the worker puts into one inference.",
+        metavar="N",
+        min=1,
+        show_default="as many as its model takes",
+        rich_help_panel=SCALE,
+    ),
+]
+MaxWaitMs: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="How long a batch waits for company. auto: tuned by the worker as it runs.",
+        metavar="auto|MS",
+        rich_help_panel=SCALE,
+    ),
+]
+Metrics: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Serve figures for Prometheus, on this machine alone unless a host is given.",
+        metavar="[HOST:]PORT",
+        show_default="none",
+        rich_help_panel=WATCHING,
     ),
 ]
 AsJson: TypeAlias = Annotated[

@@ -7,11 +7,10 @@ import os
 import sys
 from typing import Annotated
 
-import msgspec
 import typer
 
 from rpent_box.cli import flags
-from rpent_box.cli.border import NOT_COMPLETED, border
+from rpent_box.cli.border import NOT_COMPLETED, border, print_json
 from rpent_box.cli.surroundings import runtime_dir
 from rpent_box.launch.sweep import SweepReport, sweep
 
@@ -31,8 +30,7 @@ def gc(
     with border(verbose=verbose, as_json=as_json):
         report = sweep(runtime_dir(os.environ), containers=True, dry_run=dry_run)
         if as_json:
-            encoded = msgspec.json.format(msgspec.json.encode(report), indent=2)
-            sys.stdout.write(encoded.decode() + "\n")
+            print_json(report)
         else:
             sys.stdout.write(render_report(report, dry_run=dry_run))
         if report.left:

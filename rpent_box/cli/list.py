@@ -6,11 +6,10 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import msgspec
 import typer
 
 from rpent_box.cli import flags
-from rpent_box.cli.border import border
+from rpent_box.cli.border import border, print_json
 from rpent_box.cli.catalogue import read_catalogue
 from rpent_box.cli.prepared import look_once
 from rpent_box.cli.show_catalogue import render_catalogue
@@ -40,8 +39,7 @@ def list_(
     with border(verbose=verbose, as_json=as_json):
         catalogue = read_catalogue(look_once(), platform=platform, suite=suite, space=space)
         if as_json:
-            encoded = msgspec.json.format(msgspec.json.encode(catalogue), indent=2)
-            sys.stdout.write(encoded.decode() + "\n")
+            print_json(catalogue)
             return
         in_detail = platform is not None or suite is not None
         sys.stdout.write(render_catalogue(catalogue, in_detail=in_detail))

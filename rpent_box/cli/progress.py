@@ -179,8 +179,15 @@ def speaker(*, quiet: bool) -> Callable[[str], None]:
         return lambda text: None
     started = time.monotonic()
 
-    def say(text: str) -> None:
-        sys.stderr.write(f"[{time.monotonic() - started:6.1f} s] {text}\n")
-        sys.stderr.flush()
+    return lambda text: write_line(f"[{time.monotonic() - started:6.1f} s] {text}")
 
-    return say
+
+def write_line(text: str) -> None:
+    """Write a line of progress on stderr. A log whose disk is full ends nothing that goes on."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from rpent_box.cli import flags
+from rpent_box.cli import eval_words, flags
 from rpent_box.cli.backend_help import render_backend_options
 from rpent_box.cli.border import border
 from rpent_box.cli.progress import speaker
@@ -16,6 +19,8 @@ from rpent_box.cli.serving import ServeRequest, announce, serve_until_told, star
 from rpent_box.cli.surroundings import cache_dir, place_of_worker, runtime_dir
 from rpent_box.cli.words import backend_arguments, options_of
 from rpent_box.errors import UsageError
+from rpent_box.live.metrics_server import serve_metrics
+from rpent_box.live.worker_figures import WorkerFigures
 from rpent_box.plugins import backend_names, find_backend
 from rpent_box.worker.backend import BackendSpec
 
@@ -54,10 +59,13 @@ def serve(
     python: flags.Python = None,
     root: flags.Root = None,
     threads: flags.Threads = None,
+    max_batch: flags.MaxBatch = None,
+    max_wait_ms: flags.MaxWaitMs = eval_words.AUTO,
     backend_option: flags.BackendOption = None,
     launcher: flags.Launcher = "auto",
     build: flags.Build = False,
     start_timeout: flags.StartTimeout = 600.0,
+    metrics: flags.Metrics = None,
     output: flags.Output = "runs",
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
@@ -88,6 +96,8 @@ def serve(
             python=place.python,
             root=place.root,
             threads=threads,
+            max_batch=max_batch,
+            max_wait_ms=eval_words.max_wait_ms(max_wait_ms),
             options=backend_arguments(
                 spec,
                 words=context.args,
@@ -103,9 +113,27 @@ def serve(
             runtime_dir=runtime_dir(os.environ),
             cache_dir=cache_dir(os.environ),
         )
-        with start_worker(request, say=speaker(quiet=quiet), environ=os.environ) as worker:
+        with (
+            _measured(metrics) as figures,
+            start_worker(request, say=speaker(quiet=quiet), environ=os.environ) as worker,
+        ):
+            figures.endpoint = worker.endpoint
             announce(worker, request, as_json=as_json, quiet=quiet)
             serve_until_told(worker)
+
+
+@contextmanager
+def _measured(address: str | None) -> Iterator[WorkerFigures]:
+    """Yield whose figures are served at `address`, if any; its worker need not be there yet."""
+    figures = WorkerFigures()
+    if address is None:
+        yield figures
+        return
+    # Before a model is loaded: an address that is taken should not cost minutes.
+    host, port = eval_words.metrics_address(address)
+    with serve_metrics(figures, host=host, port=port) as url:
+        sys.stderr.write(f"metrics: {url}\n")
+        yield figures
 
 
 def _find(backend: str | None) -> BackendSpec:

@@ -47,6 +47,10 @@ class ServeRequest(Struct, frozen=True, kw_only=True):
     python: str | None
     root: str | None
     threads: int | None
+    max_batch: int | None
+    """None: as many as the model takes without a change to any bit."""
+    max_wait_ms: float | None
+    """None: as measured times tell."""
     options: tuple[str, ...]
     launcher: LauncherName
     build: bool
@@ -94,6 +98,8 @@ def start_worker(
         say=lambda phase: say(f"worker: {phase}"),
         listen=request.listen,
         checkpoint_files=checkpoint_files,
+        max_batch=request.max_batch,
+        max_wait_ms=request.max_wait_ms,
         runtime_dir=request.runtime_dir,
     ) as worker:
         yield worker

@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from rpent_box.cli.tables import percent, render_table, seconds
+from rpent_box.cli.tables import LABEL, labelled, percent, remarked, render_table, seconds
 from rpent_box.evaluate.summary import RunSummary, episode_table
 from rpent_box.evaluate.watchdog import in_words
-
-LABEL = 11
 
 
 def render_summary(summary: RunSummary) -> str:
     """Return the screen that ends `rpent-box run`."""
-    parts = [_heading(summary), _outcome(summary), _remarks(summary), _restarts(summary)]
+    parts = [_heading(summary), _outcome(summary), remarked(summary.episodes), _restarts(summary)]
     parts += [_times(summary), _files(summary)]
     return "\n".join(part for part in parts if part)
 
@@ -35,7 +31,7 @@ def _outcome(summary: RunSummary) -> str:
         (episode,) = summary.episodes
         word = "yes" if episode.success else "no"
         steps = f"{episode.steps} of at most {episode.max_steps}"
-        return _line("success", word) + _line("steps", steps)
+        return labelled("success", word) + labelled("steps", steps)
     rows = [
         (str(state), "yes" if success else "no", str(steps), f"{wall_s:.2f}")
         for _, state, success, steps, wall_s in episode_table(summary.episodes)
@@ -46,19 +42,10 @@ def _outcome(summary: RunSummary) -> str:
         f"{summary.successes} of {len(summary.episodes)}: {100 * summary.success_rate:.1f}% "
         f"(95% interval {low:.1f}% to {high:.1f}%)"
     )
-    text = table + "\n" + _line("success", rate)
+    text = table + "\n" + labelled("success", rate)
     if summary.mean_success_steps is not None:
-        text += _line("steps", f"{summary.mean_success_steps:.1f} on average when solved")
+        text += labelled("steps", f"{summary.mean_success_steps:.1f} on average when solved")
     return text
-
-
-def _remarks(summary: RunSummary) -> str:
-    counts = sum((Counter(row.remarks) for row in summary.episodes), Counter[str]())
-    total = sum(row.steps for row in summary.episodes)
-    return "".join(
-        _line("note", f"{remark}: in {steps} of {total} steps")
-        for remark, steps in counts.most_common()
-    )
 
 
 def _restarts(summary: RunSummary) -> str:
@@ -66,9 +53,9 @@ def _restarts(summary: RunSummary) -> str:
     for row in summary.episodes:
         if row.restarts:
             times = "once" if len(row.restarts) == 1 else f"{len(row.restarts)} times"
-            text += _line("again", f"episode {row.episode} was begun again {times}:")
+            text += labelled("again", f"episode {row.episode} was begun again {times}:")
         for one in row.restarts:
-            text += _line("", f"the simulator {in_words(one)}: {one.log}")
+            text += labelled("", f"the simulator {in_words(one)}: {one.log}")
     return text
 
 
@@ -79,7 +66,7 @@ def _times(summary: RunSummary) -> str:
     parts.append(f"acting {seconds(summary.acting_s)}")
     if videos:
         parts.append(f"videos {seconds(videos)}")
-    text = _line("time", f"{seconds(summary.total_s)}: {', '.join(parts)}")
+    text = labelled("time", f"{seconds(summary.total_s)}: {', '.join(parts)}")
     rows = [
         (name, f"{value:.3f} s", percent(value, summary.acting_s))
         for name, value in sorted(summary.stages_s.items(), key=lambda item: -item[1])
@@ -89,14 +76,10 @@ def _times(summary: RunSummary) -> str:
 
 def _files(summary: RunSummary) -> str:
     shown = summary.videos[:3]
-    text = "".join(_line("video" if not index else "", path) for index, path in enumerate(shown))
+    text = "".join(labelled("video" if not index else "", path) for index, path in enumerate(shown))
     if len(summary.videos) > len(shown):
-        text += _line("", f"and {len(summary.videos) - len(shown)} more")
+        text += labelled("", f"and {len(summary.videos) - len(shown)} more")
     for row in summary.episodes:
         if row.video_error:
-            text += _line("no video", f"of episode {row.episode}: {row.video_error}")
-    return text + _line("results", summary.run_dir)
-
-
-def _line(label: str, text: str) -> str:
-    return f"{label:<{LABEL}}{text}\n"
+            text += labelled("no video", f"of episode {row.episode}: {row.video_error}")
+    return text + labelled("results", summary.run_dir)

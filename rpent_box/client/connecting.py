@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from rpent_box.contracts.messages import Health, Healthz, State
+from rpent_box.contracts.messages import Figures, GetFigures, Health, Healthz, State
 from rpent_box.errors import (
     DeadlineExceeded,
     ProtocolMismatch,
@@ -50,6 +50,16 @@ def ask_health(channel: ClientChannel, *, timeout_s: float) -> Health:
     reply, _ = channel.request(Healthz(), timeout_s=timeout_s)
     if not isinstance(reply, Health):
         raise ProtocolMismatch(f"{channel.endpoint} answered healthz with {type(reply).__name__}")
+    return reply
+
+
+def ask_figures(channel: ClientChannel, *, timeout_s: float) -> Figures:
+    """Return what the worker has counted since its model was ready; it answers at all times."""
+    reply, _ = channel.request(GetFigures(), timeout_s=timeout_s)
+    if not isinstance(reply, Figures):
+        raise ProtocolMismatch(
+            f"{channel.endpoint} answered worker.figures with {type(reply).__name__}"
+        )
     return reply
 
 

@@ -24,6 +24,7 @@ from rpent_box.contracts.messages import (
     GetWamMeta,
     Health,
     Meta,
+    Payload,
     Predicted,
     RegisterSession,
     ReplyBody,
@@ -120,6 +121,14 @@ class ModelClient:
     @property
     def endpoint(self) -> str:
         return self._channel.endpoint
+
+    @property
+    def seen(self) -> Payload | None:
+        """Where in shared memory the frames of the last prediction are, until the next one.
+
+        None: there was none, or they went through no shared memory.
+        """
+        return self._channel.shown
 
     def reserve(self, image_size: tuple[int, int]) -> None:
         """Take the shared memory for cameras of [height, width] now. Closes itself on failure.

@@ -142,6 +142,8 @@ class EpisodePlayed(Message, tag="sim.played", frozen=True, kw_only=True):
     video_s: float = 0.0
     video_error: str = ""
     """Why a video that was asked for is not there; the episode counts all the same."""
+    thumbnail: str | None = None
+    """File name within `output_dir`: the last frame, small, of an episode with a video."""
     remarks: dict[str, int] = {}
     """What the platform says of its steps that is no error, e.g. a target that was out of reach,
     and of how many of them."""

@@ -200,11 +200,8 @@ class Health(Message, tag="health", frozen=True, kw_only=True):
     protocol: int
     queued: int = 0
     in_flight: int = 0
-    served: int = 0
     sessions: int = 0
     uptime_s: float = 0.0
-    busy_s: float = 0.0
-    """Seconds spent inside the model since it was ready."""
 
 
 class Histogram(Message, frozen=True, kw_only=True):
@@ -221,7 +218,7 @@ class Histogram(Message, frozen=True, kw_only=True):
 class Figures(Message, tag="figures", frozen=True, kw_only=True):
     """What a worker has done since its model was ready. Times are in seconds and only grow.
 
-    `ready_s` = `busy_s` + `gathering_s` + `idle_s`, but for what is between them.
+    `ready_s` = `busy_s` + `gathering_s` + `idle_s`: one stopwatch, which is always in one of them.
     """
 
     ready_s: float = 0.0

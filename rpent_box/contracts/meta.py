@@ -31,6 +31,9 @@ class ModelMeta(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """K: rows that a prediction returns and a platform executes, 1 ≤ K ≤ H."""
     max_batch: int = 1
     """Observations that one inference takes at most."""
+    batch_invariant: bool = False
+    """An observation's actions are the same to the last bit, whichever others share its inference.
+    A worker that is asked for one at a time says so too."""
     uses_sessions: bool = False
     """The model remembers a session's past observations; it must be reset at each episode."""
     returns_future_observation: bool = False

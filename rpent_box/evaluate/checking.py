@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from rpent_box.errors import BadOption, UsageError
 from rpent_box.evaluate.config import THREADS, LauncherName, ProgramsConfig, RunConfig
+from rpent_box.launch.given_paths import with_whole_paths
 from rpent_box.launch.recipe import run_command
 from rpent_box.launch.simulator import whole_options
 from rpent_box.launch.worker import check_files
@@ -28,6 +32,8 @@ from rpent_box.sim.platform import PlatformPlugin, Suite
 from rpent_box.transport.paths import check_endpoint
 from rpent_box.worker.backend import BackendSpec
 from rpent_box.worker.needs import Needs, needs_of
+
+ConfigT = TypeVar("ConfigT", bound=ProgramsConfig)
 
 
 class CheckedPrograms(Struct, frozen=True, kw_only=True):
@@ -73,6 +79,39 @@ def check_programs(config: ProgramsConfig) -> CheckedPrograms:
     )
 
 
+def from_anywhere(config: ConfigT, programs: CheckedPrograms) -> ConfigT:
+    """Return `config`, which `programs` were found by, so that it means the same from any folder.
+
+    It is written down, and whoever reads it may stand elsewhere: all its paths are absolute.
+    """
+    words, spec = config.backend_arguments, programs.spec
+    if spec is not None:
+        program = f"rpent-box serve {spec.name}"
+        words = tuple(with_whole_paths(spec.options, words, program=program)[0])
+    is_name = spec is not None and spec.checkpoint_is == "name"
+    return replace(
+        config,
+        checkpoint=config.checkpoint if is_name else _whole(config.checkpoint),
+        python=_whole_program(config.python),
+        root=_whole(config.root),
+        platform_python=_whole_program(config.platform_python),
+        output_dir=_whole(config.output_dir),
+        runtime_dir=_whole(config.runtime_dir),
+        cache_dir=_whole(config.cache_dir),
+        backend_arguments=words,
+        platform_arguments=programs.platform_words,
+    )
+
+
+def _whole(path: str | None) -> str | None:
+    return None if path is None else str(Path(os.path.expanduser(path)).absolute())
+
+
+def _whole_program(path: str | None) -> str | None:
+    # A name without a folder is looked for where programs are.
+    return path if path is None or os.sep not in path else _whole(path)
+
+
 def check(config: RunConfig) -> Checked:
     """Return what `config` asks for, by name.
 
@@ -85,6 +124,7 @@ def check(config: RunConfig) -> Checked:
         suite, first_init_state=config.first_init_state, episodes=config.episodes
     )
     programs = check_programs(config)
+    config = from_anywhere(config, programs)
     spec, needs = programs.spec, programs.needs
     video = config.video or ("all" if config.episodes == 1 else "none")
     plan = Plan(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run starts: its worker and its simulator, as programs for a launcher."""
+"""What is started: a worker and one or more simulators, as programs for a launcher."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,8 +33,19 @@ class Recipes(Struct, frozen=True, kw_only=True):
     """None: the worker is borrowed."""
     simulator: Resources
 
-    def worker_program(self, box: Box, run_dir: Path) -> Program | None:
-        """Return the worker to start; None when it is borrowed."""
+    def worker_program(
+        self,
+        box: Box,
+        run_dir: Path,
+        *,
+        log: str = WORKER_LOG,
+        max_batch: int | None = None,
+        max_wait_ms: float | None = None,
+    ) -> Program | None:
+        """Return the worker to start; None when it is borrowed.
+
+        `max_batch` and `max_wait_ms` are how it batches, None: its own choice.
+        """
         if self.checked.spec is None or self.checked.needs is None or self.worker is None:
             return None
         return worker_program(
@@ -48,12 +60,26 @@ class Recipes(Struct, frozen=True, kw_only=True):
             root=self.config.root,
             cuda_device=self.config.cuda_device,
             threads=self.config.threads or THREADS,
-            log=str(run_dir / WORKER_LOG),
+            log=str(run_dir / log),
             image=self.worker.image,
+            max_batch=max_batch,
+            max_wait_ms=max_wait_ms,
         )
 
-    def simulator_program(self, box: Box, run_dir: Path, place: WorkerPlace) -> Program:
-        """Return the simulator to start, able to reach the worker at `place`."""
+    def simulator_program(
+        self,
+        box: Box,
+        run_dir: Path,
+        place: WorkerPlace,
+        *,
+        number: int = 0,
+        cpus: Sequence[int] = (),
+        log: str = SIMULATOR_LOG,
+    ) -> Program:
+        """Return a simulator to start, able to reach the worker at `place`.
+
+        `number` tells the simulators of a box apart; `cpus` are the cores that it may run on.
+        """
         return simulator_program(
             self.checked.plugin,
             self.launcher,
@@ -61,7 +87,9 @@ class Recipes(Struct, frozen=True, kw_only=True):
             options=self.config.platform_arguments,
             output_dir=run_dir,
             threads=THREADS,
-            log=str(run_dir / SIMULATOR_LOG),
+            log=str(run_dir / log),
+            number=number,
+            cpus=cpus,
             python=self.simulator.python,
             image=self.simulator.image,
             worker=place,

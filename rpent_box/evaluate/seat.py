@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The place of a run's simulator: which program sits there, and the line to it."""
+"""The place of a simulator: which program sits there, and the line to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rpent_box.contracts.control_messages import (
     SimReady,
     WorkerConnected,
 )
-from rpent_box.errors import IncompatibleWorker, SimulatorError, SimulatorHangs, StartTimeout
+from rpent_box.errors import ContractError, IncompatibleWorker, SimulatorHangs, StartTimeout
 from rpent_box.evaluate.starting import Programs
 from rpent_box.launch.program import Program
 from rpent_box.sim.client import SimClient
@@ -37,7 +37,7 @@ class Patience(Struct, frozen=True, kw_only=True):
 
 
 class SimulatorSeat:
-    """Holds the run's simulator and the line to it. A context manager; close() may be called twice.
+    """Holds a simulator and the line to it. A context manager; close() may be called twice.
 
     Closing hangs up; the program is the box's to end. `client` is the line to the present one.
     """
@@ -50,17 +50,30 @@ class SimulatorSeat:
         endpoint: str,
         connect: ConnectWorker,
         patience: Patience,
+        run_dir: Path | None = None,
+        first_log: Path | None = None,
+        earlier: int = 0,
     ) -> None:
-        """`program` has been started and will listen at `endpoint`; `connect` names its worker."""
+        """`program` has been started and will listen at `endpoint`; `connect` names its worker.
+
+        `run_dir` is what names of logs are within; None: the log's own folder. Where `earlier`
+        simulators sat here before, `first_log` is what the very first of them wrote.
+        """
         self.client = SimClient(endpoint, watch=programs.watch)
         self._programs = programs
-        self._program = program
+        self.program = program
+        """The first one, of this seat's time."""
         self._endpoint = endpoint
         self._wanted = connect
         self._patience = patience
-        self._replaced = 0
-        self._ready: SimReady | None = None
-        self._connected: WorkerConnected | None = None
+        self._first_log = first_log or Path(program.log)
+        self._run_dir = run_dir or self._first_log.parent
+        self.replaced = earlier
+        """How many simulators sat here before the present one."""
+        self.ready: SimReady | None = None
+        """What the first simulator here said of itself; None until it was connected."""
+        self.connected: WorkerConnected | None = None
+        """What it said of its worker."""
         self._prediction_timeout_s = 0.0
 
     def __enter__(self) -> SimulatorSeat:
@@ -76,21 +89,25 @@ class SimulatorSeat:
 
     @property
     def log(self) -> str:
-        """`simulator.log`, and `simulator.1.log` of the first replacement."""
-        first = Path(self._program.log)
-        return f"{first.stem}.{self._replaced}{first.suffix}" if self._replaced else first.name
+        """`simulator.log`, and `simulator.1.log` of the first replacement, within the run's
+        folder."""
+        log = self._log
+        if log.is_relative_to(self._run_dir):
+            return str(log.relative_to(self._run_dir))
+        # On a cluster's machine logs lie beside the episodes, and not among them.
+        return log.name
 
     def connect(self, ready: SimReady) -> WorkerConnected:
         """Let the simulator, which has said `ready`, connect to its worker.
 
         Later ones must show the same and find the same. Raises as `SimClient.connect_worker`;
-        `SimulatorError` and `IncompatibleWorker` when something is not what it was.
+        `ContractError` and `IncompatibleWorker` when something is not what it was.
         """
-        _require_same_simulator(self._ready, ready)
+        require_same_simulator(self.ready, ready)
         with self._programs.explaining():
             connected = self.client.connect_worker(self._wanted, timeout_s=CONNECT_S)
-        _require_same_worker(self._connected, connected)
-        self._ready, self._connected = ready, connected
+        require_same_worker(self.connected, connected)
+        self.ready, self.connected = ready, connected
         self._prediction_timeout_s = connected.meta.allowed_s(self._wanted.prediction_timeout_s)
         return connected
 
@@ -111,15 +128,19 @@ class SimulatorSeat:
         Raises `SimulatorHangs` when that one is not ready in time, and as `connect`.
         """
         self.client.close()
-        self._replaced += 1
-        log = str(Path(self._program.log).with_name(self.log))
-        self._programs.replace_simulator(replace(self._program, log=log), self._endpoint)
+        self.replaced += 1
+        program = replace(self.program, log=str(self._log))
+        self._programs.replace_simulator(program, self._endpoint)
         self.client = SimClient(self._endpoint, watch=self._programs.watch)
         try:
             ready = self.client.wait_ready(timeout_s=self._patience.start_s, on_phase=on_phase)
         except StartTimeout as error:
             raise SimulatorHangs(error.message, hint=error.hint) from error
         self.connect(ready)
+
+    @property
+    def _log(self) -> Path:
+        return numbered_log(self._first_log, self.replaced)
 
     def how_it_ended(self) -> str | None:
         """Say how the simulator ended; None when it runs, or when the worker has ended too."""
@@ -135,7 +156,13 @@ class SimulatorSeat:
         self.client.close()
 
 
-def _require_same_simulator(first: SimReady | None, now: SimReady) -> None:
+def numbered_log(first: Path, replaced: int) -> Path:
+    """Return what the simulator writes that came after `replaced` others: `simulator.2.log`."""
+    return first.with_name(f"{first.stem}.{replaced}{first.suffix}") if replaced else first
+
+
+def require_same_simulator(first: SimReady | None, now: SimReady) -> None:
+    """Raise `ContractError` when `now` would simulate or draw otherwise than the `first` one."""
     # Another renderer, for example since the GPU has gone, would go on with other pixels.
     if first is None or first == now:
         return
@@ -144,13 +171,14 @@ def _require_same_simulator(first: SimReady | None, now: SimReady) -> None:
         for name in SimReady.__struct_fields__
         if getattr(first, name) != getattr(now, name)
     ]
-    raise SimulatorError(
-        f"the simulator that was started anew is not what the first one was: {'; '.join(shown)}",
+    raise ContractError(
+        f"this simulator is not what the first one was: {'; '.join(shown)}",
         hint="Episodes of both would not be comparable. See: rpent-box doctor",
     )
 
 
-def _require_same_worker(first: WorkerConnected | None, now: WorkerConnected) -> None:
+def require_same_worker(first: WorkerConnected | None, now: WorkerConnected) -> None:
+    """Raise `IncompatibleWorker` when `now` is another worker than the `first` one was."""
     if first is None or first == now:
         return
     raise IncompatibleWorker(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker and a simulator, started side by side and looked after together."""
+"""A worker and its simulators, started side by side and looked after together."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rpent_box.contracts.control_messages import SimReady
@@ -26,12 +26,13 @@ HUNG_GRACE_S = 2.0
 
 
 class Programs:
-    """What a run has started. `watch` raises `ProgramDied` when one of them has ended."""
+    """A worker and a simulator. `watch` raises `ProgramDied` when one of them has ended."""
 
-    def __init__(self, launcher: Launcher, box: Box) -> None:
+    def __init__(self, launcher: Launcher, box: Box, worker: Running | None = None) -> None:
+        """`worker` is one that was started already, and that other simulators may share."""
         self._launcher = launcher
         self._box = box
-        self.worker: Running | None = None
+        self.worker = worker
         """None: the worker is borrowed."""
         self.simulator: Running | None = None
 
@@ -45,6 +46,11 @@ class Programs:
             self.worker = self._launcher.start(worker, self._box)
         self.simulator = self._launcher.start(simulator, self._box)
 
+    def start_simulator(self, program: Program) -> None:
+        """Start a simulator beside a worker that was started already."""
+        self._launcher.check(program)
+        self.simulator = self._launcher.start(program, self._box)
+
     def replace_simulator(self, program: Program, endpoint: str) -> None:
         """End the simulator in whatever state it is, remove what it leaves, start `program`.
 
@@ -56,7 +62,7 @@ class Programs:
         # A killed program removes nothing: its frames in the worker's room, and its own socket.
         remove_dead_segments()
         remove_socket(endpoint)
-        self.simulator = self._launcher.start(program, self._box)
+        self.start_simulator(program)
 
     def how_simulator_ended(self) -> str | None:
         """Say in words how the simulator ended by itself, e.g. `killed by SIGSEGV`.
@@ -109,18 +115,42 @@ def wait_both(
         relay.look()
         programs.watch()
 
-    health = wait_ready(
-        place.endpoint,
+    wait_worker(
+        place,
         programs.worker,
         deadline,
-        lambda phase: watcher.on_phase("worker", phase),
+        checked=checked,
+        say=lambda phase: watcher.on_phase("worker", phase),
         meanwhile=meanwhile,
     )
-    _require_backend(health.backend, checked, place)
     if relay.ready is not None:
         return relay.ready
     left_s = max(0.0, deadline - time.monotonic())
     return simulator.wait_ready(timeout_s=left_s, on_phase=relay.tell)
+
+
+def wait_worker(
+    place: WorkerPlace,
+    worker: Running | None,
+    deadline: float,
+    *,
+    checked: CheckedPrograms,
+    say: Callable[[str], None],
+    meanwhile: Callable[[], None],
+) -> None:
+    """Wait until the worker at `place` is ready, and is the one that was asked for.
+
+    Raises as `launch.worker.wait_ready`, what `meanwhile` raises, and `IncompatibleWorker` when a
+    borrowed worker serves another backend than was named.
+    """
+    health = wait_ready(place.endpoint, worker, deadline, say, meanwhile=meanwhile)
+    if checked.spec is None or checked.spec.name == health.backend:
+        return
+    raise IncompatibleWorker(
+        f"the worker at {place.endpoint} serves {health.backend}, not {checked.spec.name}",
+        hint=f"Name it (--backend {health.backend}), leave --backend out, or give another "
+        "endpoint.",
+    )
 
 
 class _PhaseRelay:
@@ -142,12 +172,3 @@ class _PhaseRelay:
         if phase != self._told:
             self._told = phase
             self._watcher.on_phase("simulator", phase)
-
-
-def _require_backend(serving: str, checked: CheckedPrograms, place: WorkerPlace) -> None:
-    if checked.spec is None or checked.spec.name == serving:
-        return
-    raise IncompatibleWorker(
-        f"the worker at {place.endpoint} serves {serving}, not {checked.spec.name}",
-        hint=f"Name it (--backend {serving}), leave --backend out, or give another endpoint.",
-    )

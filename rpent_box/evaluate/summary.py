@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from rpent_box.contracts.meta import ModelMeta
@@ -56,11 +55,6 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 def episode_table(episodes: Sequence[EpisodeRow]) -> list[tuple[int, int, bool, int, float]]:
     """Return (episode, init state, success, steps, acting seconds) per episode."""
     return [(row.episode, row.init_state, row.success, row.steps, row.wall_s) for row in episodes]
-
-
-def to_json(summary: RunSummary) -> bytes:
-    """Return the summary as one indented JSON object."""
-    return msgspec.json.format(msgspec.json.encode(summary), indent=2)
 
 
 def video_paths(run_dir: Path, episodes: Sequence[EpisodeRow]) -> tuple[str, ...]:

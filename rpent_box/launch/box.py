@@ -9,6 +9,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +53,8 @@ class Box:
         self.paths = paths
         self._held = held
         self._lease = lease
+        self._recording = threading.Lock()
+        """Programs may be started from several threads."""
         self._running: list[Running] = []
         self._records = Records()
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -100,19 +103,21 @@ class Box:
         return WorkerPlace(endpoint=self.paths.worker_endpoint, paths=self.paths, borrowed=False)
 
     def record(self, running: Running) -> None:
-        """Note a started program, here for `close` and on the disk for the reaper.
+        """Note a started program, here for `close` and on the disk for the reaper. From any thread.
 
         Launchers do this in `start`; noting a program twice changes nothing.
         """
-        if any(known is running for known in self._running):
-            return
-        self._running.append(running)
-        self._write(programs=(*self._records.programs, running.record()))
+        with self._recording:
+            if any(known is running for known in self._running):
+                return
+            self._running.append(running)
+            self._write(programs=(*self._records.programs, running.record()))
 
     def expect_containers(self) -> None:
         """Note that containers may be made: before the first one, so that none escapes a reaper."""
-        if not self._records.engine:
-            self._write(engine=True)
+        with self._recording:
+            if not self._records.engine:
+                self._write(engine=True)
 
     def close(self, *, grace_s: float = STOP_GRACE_S) -> None:
         """Stop what is recorded, latest first, and remove everything. May be called twice.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from docker.errors import APIError, NotFound
@@ -101,6 +102,18 @@ class DockerRunning:
     def describe(self) -> str:
         """Say which program this is."""
         return f"{self.program.role} {self.program.name} (container {self._container.short_id})"
+
+    def process_id(self) -> int | None:
+        """Return the container's first process, where this machine sees it as the engine does."""
+        if self.exit_status() is not None:
+            return None
+        pid = int(self._container.attrs["State"].get("Pid") or 0)
+        try:
+            cgroups = Path(f"/proc/{pid}/cgroup").read_text()
+        except OSError:
+            return None
+        # The engine may count processes of another machine, or of a namespace around this one.
+        return pid if self.identifier in cgroups else None
 
     def record(self) -> ProgramRecord:
         """Return what a reaper needs to end it."""

@@ -119,6 +119,10 @@ class ProcessRunning:
         """Say which program this is."""
         return f"{self.program.role} {self.program.name} (process {self._process.pid})"
 
+    def process_id(self) -> int | None:
+        """Return the process id; None once it has ended."""
+        return self._process.pid if self._process.poll() is None else None
+
     def record(self) -> ProgramRecord:
         """Return what a reaper needs to end it."""
         return ProgramRecord(

@@ -87,6 +87,9 @@ class Running(Protocol):
     def describe(self) -> str:
         """Say which program this is, e.g. `worker mini-wam (process 4711)`."""
 
+    def process_id(self) -> int | None:
+        """Return its first process as this machine sees it; None when that cannot be known."""
+
     def record(self) -> ProgramRecord:
         """Return what a reaper needs to end it."""
 
@@ -132,6 +135,12 @@ def require_alive(*running: Running) -> None:
         status = one.exit_status()
         if status is not None:
             raise program_died(one, status)
+
+
+def was_killed(running: Running | None) -> bool:
+    """Say whether it has ended by a signal, as what the kernel ends for want of memory does."""
+    status = None if running is None else running.exit_status()
+    return status is not None and status.signal is not None
 
 
 def program_died(running: Running, status: ExitStatus) -> ProgramDied:

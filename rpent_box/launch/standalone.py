@@ -58,13 +58,16 @@ def standalone_worker(
     say: Callable[[str], None],
     listen: str | None = None,
     checkpoint_files: CheckpointManifest | None = None,
+    max_batch: int | None = None,
+    max_wait_ms: float | None = None,
     runtime_dir: Path | str | None = None,
 ) -> Iterator[StandaloneWorker]:
     """Start a worker in a new box and yield it once it is ready; end both on leaving.
 
     `listen` is a tcp address to listen at instead of the box's own socket; with port 0 the worker
-    takes a free one. `checkpoint_files` is told to its clients. Raises `SocketBusy` when it cannot
-    be had, and what `Launcher.start` and `wait_ready` raise.
+    takes a free one. `checkpoint_files` is told to its clients; `max_batch` and `max_wait_ms` are
+    how it batches. Raises `SocketBusy` when the address cannot be had, and what `Launcher.start`
+    and `wait_ready` raise.
     """
     deadline = time.monotonic() + start_timeout_s
     if listen is not None:
@@ -86,6 +89,8 @@ def standalone_worker(
             image=image,
             endpoint=listen,
             checkpoint_files=checkpoint_files,
+            max_batch=max_batch,
+            max_wait_ms=max_wait_ms,
         )
         running = launcher.start(program, box)
         if listen is None:

@@ -59,13 +59,16 @@ def worker_program(
     image: str,
     endpoint: str | None = None,
     checkpoint_files: CheckpointManifest | None = None,
+    max_batch: int | None = None,
+    max_wait_ms: float | None = None,
 ) -> Program:
     """Return the program that serves `spec` in `box`.
 
     `options` are the words of the backend's own options, `needs` is what follows from them.
     `endpoint` is a tcp address to listen at instead of the box's socket; `checkpoint_files` is what
-    the worker tells its clients. Raises `BadOption` when
-    the checkpoint, or a path in the options, does not exist, `BadCheckpoint` as `spec.inspect`.
+    the worker tells its clients; `max_batch` and `max_wait_ms` are how it batches, None: its own
+    choice. Raises `BadOption` when the checkpoint, or a path in the options, does not exist,
+    `BadCheckpoint` as `spec.inspect`.
     """
     seen = seen_paths(launcher, box)
     weights = _weights(spec, checkpoint)
@@ -82,6 +85,10 @@ def worker_program(
         words += ["--checkpoint", str(weights or checkpoint)]
     if checkpoint_files is not None:
         words += ["--checkpoint-files", msgspec.json.encode(checkpoint_files).decode()]
+    if max_batch is not None:
+        words += ["--max-batch", str(max_batch)]
+    if max_wait_ms is not None:
+        words += ["--max-wait-ms", f"{max_wait_ms:g}"]
     return Program(
         role="worker",
         name=spec.name,

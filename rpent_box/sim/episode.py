@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from rpent_box.contracts.control_messages import (
     VIDEO_PHASE,
@@ -22,7 +24,7 @@ from rpent_box.contracts.control_messages import (
     PlayEpisode,
     Progress,
 )
-from rpent_box.contracts.messages import EpisodeKey
+from rpent_box.contracts.messages import EpisodeKey, Payload
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Actions, Observation
 from rpent_box.errors import BadOption, SimulatorError
@@ -30,7 +32,7 @@ from rpent_box.sim.futures import FUTURES_FILE, Futures
 from rpent_box.sim.platform import Applied, Platform, Scene
 from rpent_box.sim.results import write_atomically
 from rpent_box.sim.stopwatch import Stopwatch
-from rpent_box.sim.video import write_video
+from rpent_box.sim.video import LastSeen, write_thumbnail, write_video
 
 Say: TypeAlias = Callable[[Progress], None]
 
@@ -41,6 +43,9 @@ SAY_EVERY_FRAMES = 10
 
 ACTIONS_FILE = "actions.npy"
 VIDEO_FILE = "episode.mp4"
+THUMBNAIL_FILE = "episode.jpg"
+
+_log = logging.getLogger("rpent_box.sim")
 
 
 class Policy(Protocol):
@@ -48,6 +53,10 @@ class Policy(Protocol):
 
     @property
     def meta(self) -> ModelMeta: ...
+
+    @property
+    def seen(self) -> Payload | None:
+        """Where the frames of the last prediction are, for onlookers."""
 
     def predict(
         self, observation: Observation, *, episode: EpisodeKey | None = None
@@ -63,7 +72,7 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
 
     Raises `BadOption` when `play` cannot be played with this policy, whatever the policy raises,
     and `SimulatorError` when the platform breaks its protocol. A video that cannot be written is
-    no error: the result says why it is missing.
+    no error: the result says why it is missing; nor is a thumbnail.
     """
     execute_steps = _execute_steps(play, policy.meta)
     output = Path(play.output_dir)
@@ -79,7 +88,7 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
     acted = _act(platform, policy, play, observation, execute_steps, say)
     write_atomically(output / ACTIONS_FILE, _as_npy(acted.actions))
     futures = acted.futures.save(output)
-    video, video_s, video_error = _record(platform, play, success=acted.success, say=say)
+    recorded = _record(platform, play, success=acted.success, say=say)
     return EpisodePlayed(
         suite=play.suite,
         task=play.task,
@@ -100,9 +109,10 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
         values=acted.given_values,
         remarks=dict(acted.remarks),
         futures=futures,
-        video=video,
-        video_s=video_s,
-        video_error=video_error,
+        video=recorded.video,
+        video_s=recorded.seconds,
+        video_error=recorded.error,
+        thumbnail=recorded.thumbnail,
     )
 
 
@@ -177,7 +187,7 @@ def _act(
         acted.predicted(chunk)
         # The last chunk is cut, so that the step limit is the same whatever the chunk size.
         actions = chunk.actions[: min(execute_steps, play.max_steps - acted.steps)]
-        say(_progress("acting", play, acted))
+        say(_progress("acting", play, acted, seen=policy.seen))
         applied = _checked(platform.apply(actions), given=len(actions))
         watch.add_applied(applied.simulate_s, applied.render_s)
         acted.add(actions[: applied.steps], success=applied.success)
@@ -185,12 +195,20 @@ def _act(
         if applied.observation is not None:
             observation = applied.observation
     acted.wall_s, acted.stages_s = watch.stop()
-    say(_progress("acting", play, acted))
+    say(_progress("acting", play, acted, seen=policy.seen))
     return acted
 
 
-def _progress(phase: str, play: PlayEpisode, acted: _Acted) -> Progress:
-    return Progress(phase=phase, steps=acted.steps, max_steps=play.max_steps, success=acted.success)
+def _progress(
+    phase: str, play: PlayEpisode, acted: _Acted, *, seen: Payload | None = None
+) -> Progress:
+    return Progress(
+        phase=phase,
+        steps=acted.steps,
+        max_steps=play.max_steps,
+        success=acted.success,
+        seen=seen,
+    )
 
 
 def _checked(applied: Applied, *, given: int) -> Applied:
@@ -236,7 +254,7 @@ def _clear(output: Path) -> None:
 
     Here and not on the host: only once this one plays is it certain that the other writes no more.
     """
-    for name in (ACTIONS_FILE, FUTURES_FILE, VIDEO_FILE, ".*.partial"):
+    for name in (ACTIONS_FILE, FUTURES_FILE, VIDEO_FILE, THUMBNAIL_FILE, ".*.partial"):
         for left in output.glob(name):
             left.unlink(missing_ok=True)
 
@@ -247,12 +265,19 @@ def _as_npy(actions: Actions) -> bytes:
     return buffer.getvalue()
 
 
-def _record(
-    platform: Platform, play: PlayEpisode, *, success: bool, say: Say
-) -> tuple[str | None, float, str]:
-    """Return (file name, seconds, why there is none); nothing at all when no video was asked."""
+class _Recorded(Struct, frozen=True, kw_only=True):
+    """What was written to be looked at; nothing at all when no video was asked for."""
+
+    video: str | None = None
+    thumbnail: str | None = None
+    seconds: float = 0.0
+    error: str = ""
+    """Why there is no video."""
+
+
+def _record(platform: Platform, play: PlayEpisode, *, success: bool, say: Say) -> _Recorded:
     if play.video == "none" or (play.video == "failures" and success):
-        return None, 0.0, ""
+        return _Recorded()
     began = time.monotonic()
     path = Path(play.output_dir) / VIDEO_FILE
     say(Progress(phase=VIDEO_PHASE, max_steps=play.max_steps, success=success))
@@ -263,13 +288,23 @@ def _record(
             say(Progress(phase=VIDEO_PHASE, steps=count, success=success))
 
     try:
+        frames = LastSeen(platform.replay(VIDEO_FPS))
         write_video(
-            platform.replay(VIDEO_FPS),
-            path,
-            fps=VIDEO_FPS,
-            roles=platform.meta.camera_roles,
-            on_frame=on_frame,
+            frames, path, fps=VIDEO_FPS, roles=platform.meta.camera_roles, on_frame=on_frame
         )
     except Exception as error:  # noqa: BLE001 - a renderer or a codec; the result must survive it
-        return None, time.monotonic() - began, f"{type(error).__name__}: {error}"
-    return path.name, time.monotonic() - began, ""
+        return _Recorded(seconds=time.monotonic() - began, error=f"{type(error).__name__}: {error}")
+    thumbnail = _thumbnail(platform, frames, path.with_name(THUMBNAIL_FILE))
+    return _Recorded(video=path.name, thumbnail=thumbnail, seconds=time.monotonic() - began)
+
+
+def _thumbnail(platform: Platform, frames: LastSeen, path: Path) -> str | None:
+    """Write the video's last frame; return its file name, or None when it cannot be written."""
+    if frames.images is None:
+        return None
+    try:
+        write_thumbnail(frames.images, path, roles=platform.meta.camera_roles)
+    except Exception as error:  # noqa: BLE001 - a codec; the result must survive it
+        _log.warning("no thumbnail: %s: %s", type(error).__name__, error)
+        return None
+    return path.name

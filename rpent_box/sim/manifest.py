@@ -16,8 +16,10 @@ from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control_messages import PlayEpisode, Video
 from rpent_box.contracts.meta import ModelMeta, PlatformMeta
 from rpent_box.errors import OutputError
+from rpent_box.sim.gpus import GpuFacts, gpu_facts
 from rpent_box.sim.platform import Scene
 from rpent_box.sim.results import write_atomically
+from rpent_box.sim.secrets import hide_secrets
 from rpent_box.version import PROTOCOL_VERSION, __version__
 
 MANIFEST_FILE = "run.json"
@@ -45,6 +47,8 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     """That this process may use."""
     git_revision: str | None
     """Of the checkout that this package is in; `-dirty` when it differs. None: installed."""
+    gpus: tuple[GpuFacts, ...] = ()
+    """NVIDIA's, of this machine, whether or not they were used; empty: its driver names none."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -147,9 +151,14 @@ class RunManifest(Struct, frozen=True, kw_only=True):
 
 
 def write_manifest(run_dir: Path, manifest: RunManifest) -> None:
-    """Write `run.json`, whole or not at all. Raises `OutputError`."""
-    data = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-    write_atomically(run_dir / MANIFEST_FILE, data + b"\n")
+    """Write `run.json`, whole or not at all, and without secrets. Raises `OutputError`."""
+    write_atomically(run_dir / MANIFEST_FILE, as_json(manifest))
+
+
+def as_json(manifest: Struct) -> bytes:
+    """Return `manifest` as a file for people: indented, and without secrets."""
+    plain = hide_secrets(msgspec.to_builtins(manifest))
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"
 
 
 def read_manifest(run_dir: Path) -> RunManifest:
@@ -173,6 +182,7 @@ def host_facts() -> HostFacts:
         cpu=_cpu_model(),
         cores=len(os.sched_getaffinity(0)),
         git_revision=_git_revision(Path(__file__).resolve().parents[2]),
+        gpus=gpu_facts(),
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control_messages import EpisodePlayed
+from rpent_box.errors import OutputError
 from rpent_box.sim.manifest import (
     Plan,
     RunManifest,
@@ -25,8 +27,8 @@ from rpent_box.sim.results import (
     ResultsWriter,
     create_run_folder,
     episode_folder,
+    now,
     row_of,
-    utc_now,
 )
 
 SIGNALLED = 128
@@ -60,7 +62,7 @@ class RunRecord:
         self._manifest = RunManifest(
             run=self.run_dir.name,
             status="running",
-            started_at=_now(),
+            started_at=now(),
             command=started.command,
             plan=plan,
             launcher=started.launcher,
@@ -84,10 +86,12 @@ class RunRecord:
             self._manifest = replace(
                 self._manifest,
                 status="failed",
-                error=_in_words(error),
-                finished_at=_now(),
+                error=in_words(error),
+                finished_at=now(),
             )
-            self._write()
+            # What went wrong is worth more than that it could not be written down.
+            with suppress(OutputError):
+                self._write()
 
     @property
     def name(self) -> str:
@@ -137,18 +141,15 @@ class RunRecord:
 
     def complete(self) -> None:
         """Mark the run as played to its end."""
-        self._manifest = replace(self._manifest, status="complete", finished_at=_now())
+        self._manifest = replace(self._manifest, status="complete", finished_at=now())
         self._write()
 
     def _write(self) -> None:
         write_manifest(self.run_dir, self._manifest)
 
 
-def _now() -> str:
-    return utc_now().isoformat(timespec="seconds")
-
-
-def _in_words(error: BaseException) -> str:
+def in_words(error: BaseException) -> str:
+    """Return why a run failed, as its manifest says it."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped by SIGINT"
     if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code > SIGNALLED:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from types import TracebackType
 import msgspec
 
 from rpent_box.contracts.control_messages import EpisodePlayed
-from rpent_box.errors import OutputError
+from rpent_box.sim.lines import LineWriter, cannot_write, read_lines, sync_folder
 
 RESULTS_FILE = "results.jsonl"
 
@@ -36,10 +37,15 @@ class EpisodeRow(EpisodePlayed, frozen=True, kw_only=True, tag=False):
     """Of an evaluation: which of its simulators, e.g. `3`, or `node-1/3` where there are nodes."""
 
 
-def row_of(played: EpisodePlayed, *, run: str) -> EpisodeRow:
+def row_of(played: EpisodePlayed, *, run: str, session: int = 0, simulator: str = "") -> EpisodeRow:
     """Return the line that records `played`."""
     fields = msgspec.structs.asdict(played)
-    return EpisodeRow(run=run, finished_at=utc_now().isoformat(timespec="seconds"), **fields)
+    return EpisodeRow(run=run, finished_at=now(), session=session, simulator=simulator, **fields)
+
+
+def now() -> str:
+    """Return the time of day in UTC, as it is written down: ISO 8601, to the second."""
+    return utc_now().isoformat(timespec="seconds")
 
 
 def utc_now() -> datetime:
@@ -54,21 +60,42 @@ def create_run_folder(
 
     Raises `OutputError` when it cannot be made or written.
     """
-    stamp = utc_now().strftime("%Y%m%dT%H%M%SZ")
-    name = f"{stamp}-{platform}-{suite}-{task}-{backend}"
+    return create_folder(output_dir, f"{platform}-{suite}-{task}-{backend}")
+
+
+def is_utf8(name: str) -> bool:
+    """Tell whether `name`, from the system, is text: other bytes are kept in it as surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def create_folder(output_dir: str, what: str) -> Path:
+    """Make and return a new folder under `output_dir`, called `<UTC time>-<what>`.
+
+    Raises `OutputError` when it cannot be made or written.
+    """
+    name = f"{utc_now().strftime('%Y%m%dT%H%M%SZ')}-{what}"
     parent = Path(output_dir).expanduser().absolute()
+    if not is_utf8(str(parent)):
+        # A manifest names it, and is UTF-8.
+        raise cannot_write(parent, "its name is not UTF-8")
     for number in range(1, 1000):
         folder = parent / (name if number == 1 else f"{name}-{number}")
         try:
-            folder.mkdir(parents=True)
+            parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+            sync_folder(parent)
         except FileExistsError:
             if folder.is_dir():
                 continue
-            raise _cannot_write(folder, "a file stands in the way") from None
+            raise cannot_write(folder, "a file stands in the way") from None
         except OSError as error:
-            raise _cannot_write(parent, error.strerror or str(error)) from error
+            raise cannot_write(parent, error) from error
         return folder
-    raise _cannot_write(parent, f"a thousand runs are called {name}")
+    raise cannot_write(parent, f"a thousand runs are called {name}")
 
 
 def episode_folder(run_dir: Path, episode: int) -> Path:
@@ -77,7 +104,7 @@ def episode_folder(run_dir: Path, episode: int) -> Path:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise _cannot_write(folder, error.strerror or str(error)) from error
+        raise cannot_write(folder, error) from error
     return folder
 
 
@@ -89,29 +116,43 @@ def episode_folder_name(episode: int) -> str:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` to `path` so that a reader sees the old file or the whole new one.
 
-    Raises `OutputError`.
+    A file that was not there before is there for good. Raises `OutputError`.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        is_new = not path.exists()
         with partial.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+        if is_new:
+            sync_folder(path.parent)
     except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise _cannot_write(path, error.strerror or str(error)) from error
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+
+
+def remove_partials(folder: Path) -> None:
+    """Remove what was left in `folder` by those who were killed in `write_atomically`.
+
+    Only where nobody else writes. Raises `OutputError`.
+    """
+    try:
+        for partial in folder.glob(".*.partial"):
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
 
 
 class ResultsWriter:
     """Appends rows to `results.jsonl`. One writer per run; a row is on the disk when it returns."""
 
     def __init__(self, run_dir: Path) -> None:
+        """Open the file, and cut what a killed writer left of its last row."""
         self.path = run_dir / RESULTS_FILE
-        try:
-            self._file = self.path.open("ab")
-        except OSError as error:
-            raise _cannot_write(self.path, error.strerror or str(error)) from error
+        self._lines = LineWriter(self.path)
 
     def __enter__(self) -> ResultsWriter:
         return self
@@ -125,17 +166,15 @@ class ResultsWriter:
         self.close()
 
     def append(self, row: EpisodeRow) -> None:
-        """Write one line and wait until the disk has it. Raises `OutputError`."""
-        try:
-            self._file.write(msgspec.json.encode(row) + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise _cannot_write(self.path, error.strerror or str(error)) from error
+        """Write one line and wait until the disk has it.
+
+        Raises `OutputError`: then the row does not count, and the file is as it was before.
+        """
+        self._lines.append(row)
 
     def close(self) -> None:
         """Close the file. May be called twice."""
-        self._file.close()
+        self._lines.close()
 
 
 def read_results(run_dir: Path) -> list[EpisodeRow]:
@@ -143,23 +182,4 @@ def read_results(run_dir: Path) -> list[EpisodeRow]:
 
     Raises `OutputError` for a missing file or a line in the middle that cannot be read.
     """
-    path = run_dir / RESULTS_FILE
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
-    # A whole line ends in a newline, so what follows the last one is torn or empty.
-    rows = []
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            rows.append(msgspec.json.decode(line, type=EpisodeRow))
-        except msgspec.DecodeError as error:
-            raise OutputError(f"{path}, line {number}, is not an episode: {error}") from error
-    return rows
-
-
-def _cannot_write(path: Path, reason: str) -> OutputError:
-    return OutputError(
-        f"{path} cannot be written: {reason}",
-        hint="Choose a folder that you may write with --output.",
-    )
+    return read_lines(run_dir / RESULTS_FILE, EpisodeRow, what="an episode")

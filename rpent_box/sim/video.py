@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes an episode as an mp4 that every browser plays: H.264, yuv420p, index at the front."""
+"""Writes an episode as an mp4 that every browser plays: H.264, yuv420p, index at the front.
+
+Beside it lies its last frame as a small JPEG, for pages that show many episodes.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from rpent_box.contracts.observation import Image
+from rpent_box.sim.results import write_atomically
 
 QUALITY = {"crf": "20", "preset": "veryfast"}
 """x264's own settings: visually clean, and quicker to encode than a frame is to render."""
+
+THUMBNAIL_WIDTH = 320
+"""Pixels, at most: about ten kilobytes."""
+THUMBNAIL_QUALITY = {"qmin": "3", "qmax": "3"}
+"""Of ffmpeg's JPEG scale, from 2, the best, to 31."""
 
 
 def write_video(
@@ -55,6 +64,43 @@ def write_video(
     finally:
         partial.unlink(missing_ok=True)
     return count
+
+
+class LastSeen:
+    """Passes frames on, and keeps the last one."""
+
+    def __init__(self, frames: Iterable[dict[str, Image]]) -> None:
+        self._frames = frames
+        self.images: dict[str, Image] | None = None
+        """Camera role → uint8 [height, width, 3]; None: nothing was asked for yet."""
+
+    def __iter__(self) -> Iterator[dict[str, Image]]:
+        for images in self._frames:
+            self.images = images
+            yield images
+
+
+def write_thumbnail(images: dict[str, Image], path: Path, *, roles: Sequence[str]) -> None:
+    """Write one frame as a JPEG of at most `THUMBNAIL_WIDTH` pixels, cameras as in the video.
+
+    `path` appears whole or not at all. Needs PyAV. Raises whatever PyAV raises, and `ValueError`
+    when no camera of `roles` is shown.
+    """
+    import av
+
+    picture = side_by_side([images[role] for role in _shown(images, roles)])
+    width = min(THUMBNAIL_WIDTH, picture.shape[1])
+    height = max(2, round(picture.shape[0] * width / picture.shape[1] / 2) * 2)
+    # A JPEG's luminance takes all 256 values; the "j" says so, or blacks come out grey.
+    frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(
+        width=width, height=height, format="yuvj420p", interpolation="AREA"
+    )
+    codec = av.CodecContext.create("mjpeg", "w")
+    codec.width, codec.height, codec.pix_fmt = width, height, "yuvj420p"
+    codec.time_base = Fraction(1, 1)
+    codec.options = THUMBNAIL_QUALITY
+    packets = [*codec.encode(frame), *codec.encode(None)]
+    write_atomically(path, b"".join(bytes(packet) for packet in packets))
 
 
 def _shown(images: dict[str, Image], roles: Sequence[str]) -> list[str]:

@@ -69,6 +69,9 @@ class ClientChannel:
         self._results: RingView | None = None
         self._release: list[SlotRef] = []
         self._last_id = 0
+        self.shown: Payload | None = None
+        """Where in the ring the tensors of the last request with any are. They stay until the next
+        one, for onlookers only: the slot counts as free. None: they travelled as raw frames."""
         try:
             self.welcome = self._say_hello(timeout_s)
         except BaseException:
@@ -114,6 +117,8 @@ class ClientChannel:
         deadline = time.monotonic() + timeout_s
         self._last_id += 1
         payload, frames = self._pack(tensors)
+        if tensors:
+            self.shown = payload if payload.slot else None
         answered = False
         try:
             released = self._send(body, payload, frames, timeout_s)

@@ -12,6 +12,7 @@ from rpent_box.contracts.messages import Payload, Request, VlaPredict, WamPredic
 from rpent_box.errors import SharedMemoryFull, StaleFrame, TransportError
 from rpent_box.transport.paths import BoxPaths
 from rpent_box.transport.ring import Ring, RingView, Tensor, describe, slot_bytes_for
+from rpent_box.transport.segment import segment_is_dead
 from rpent_box.transport.tensors import from_frames
 from rpent_box.transport.wire import Frame
 
@@ -31,6 +32,8 @@ class Connection:
         self._results: Ring | None = None
         self._lock = threading.Lock()
         self._closed = False
+        self._seen_unread = False
+        """The last look found a ring that nothing has been read from."""
 
     def view(self) -> RingView:
         """Map the client's ring at its first use. Raises `TransportError`."""
@@ -60,7 +63,9 @@ class Connection:
 
     def owner_is_gone(self) -> bool:
         """Tell whether this client's own ring shows that it has ended."""
-        return self._view is not None and self._view.owner_is_gone()
+        if self._view is not None:
+            return self._view.owner_is_gone()
+        return self._has_left_unread()
 
     def close(self) -> None:
         """Unmap the client's ring, remove its results. Tensors in use stay mapped."""
@@ -72,6 +77,18 @@ class Connection:
         if self._results is not None:
             self._results.close()
             self._results = None
+
+    def _has_left_unread(self) -> bool:
+        """Tell whether a client that made its ring and never sent a tensor has ended.
+
+        Its ring's lock is looked at from the second look on: the client takes it after it has made
+        the file, and must not find us holding it.
+        """
+        if self._segment is None or self._box is None:
+            return False
+        path = self._box.grants / self._segment.lstrip("/")
+        seen, self._seen_unread = self._seen_unread, path.exists()
+        return seen and (not self._seen_unread or segment_is_dead(path))
 
     def _result_ring(self, tensors: Mapping[str, Tensor]) -> Ring | None:
         if self._results is None and self._box is not None:

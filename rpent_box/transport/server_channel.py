@@ -12,6 +12,7 @@ import msgspec
 
 from rpent_box.contracts.faults import fault_from
 from rpent_box.contracts.messages import (
+    GetFigures,
     Healthz,
     Hello,
     Payload,
@@ -41,8 +42,9 @@ class ServerChannel:
     """Every client's line into one worker. Belongs to one thread, except `wake`.
 
     The channel itself refuses what it cannot read, a hello of another protocol or with a segment
-    of another box, and anything but a healthz before the hello. The worker answers all the rest,
-    a good hello with a `Welcome`. A context manager; close() may be called twice.
+    of another box, and anything before the hello but a healthz and a question for figures. The
+    worker answers all the rest, a good hello with a `Welcome`. A context manager; close() may be
+    called twice.
     """
 
     def __init__(self, wire: Wire, *, box: BoxPaths | None = None) -> None:
@@ -135,7 +137,7 @@ class ServerChannel:
         if isinstance(body, Hello):
             self._register(connection, body)
         known = self._connections.get(connection)
-        if known is None and not isinstance(body, Healthz):
+        if known is None and not isinstance(body, Healthz | GetFigures):
             raise ProtocolMismatch(f"{type(body).__name__} came before a hello")
         if known is not None and isinstance(body, WamPredict | VlaPredict):
             known.release(body)

@@ -21,7 +21,6 @@ from rpent_box.transport.paths import BoxPaths, check_endpoint, runtime_dir_of_e
 from rpent_box.worker.backend import BackendSpec, Device
 from rpent_box.worker.config import (
     DEFAULT_DRAIN_S,
-    DEFAULT_MAX_WAIT_MS,
     DEFAULT_SESSION_IDLE_S,
     ServiceConfig,
 )
@@ -158,10 +157,9 @@ def _add_own_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--max-wait-ms",
-        type=_duration,
-        default=DEFAULT_MAX_WAIT_MS,
+        type=_wait,
         metavar="X",
-        help=f"how long a batch waits to be filled (default: {DEFAULT_MAX_WAIT_MS:g})",
+        help="how long a batch waits to be filled; auto: from measured times (default: auto)",
     )
     group.add_argument(
         "--session-idle-s",
@@ -204,6 +202,10 @@ def _duration(text: str) -> float:
     if not (math.isfinite(number) and number >= 0):
         raise argparse.ArgumentTypeError(f"{text} is not a duration")
     return number
+
+
+def _wait(text: str) -> float | None:
+    return None if text == "auto" else _duration(text)
 
 
 def _paths(box: str | None, view: Literal["host", "container"], endpoint: str) -> BoxPaths | None:

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from rpent_box.contracts.checkpoint import CheckpointManifest
 
-DEFAULT_MAX_WAIT_MS = 5.0
 DEFAULT_SESSION_IDLE_S = 600.0
 DEFAULT_DRAIN_S = 30.0
 
@@ -19,8 +18,8 @@ class ServiceConfig(Struct, frozen=True, kw_only=True):
 
     max_batch: int | None = None
     """Observations per inference; None: as many as the model takes. Never more than that."""
-    max_wait_ms: float = DEFAULT_MAX_WAIT_MS
-    """How long the first observation of a batch waits for company."""
+    max_wait_ms: float | None = None
+    """How long the first observation of a batch waits for company; None: as measured times tell."""
     session_idle_s: float = DEFAULT_SESSION_IDLE_S
     """After so long without a word from its connection, a session's memory is dropped."""
     drain_s: float = DEFAULT_DRAIN_S

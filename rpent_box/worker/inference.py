@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -21,6 +20,7 @@ from rpent_box.worker.failure import MODEL_ERRORS, told, traceback_of
 from rpent_box.worker.predicting import predict_all, run_errand
 from rpent_box.worker.queue import WorkQueue
 from rpent_box.worker.status import Status
+from rpent_box.worker.tally import Tally
 from rpent_box.worker.warm_up import warm_up
 from rpent_box.worker.work import Answer, Errand, Prediction, Work
 
@@ -40,9 +40,9 @@ class InferringThread:
         spec: BackendSpec,
         queue: WorkQueue,
         status: Status,
+        tally: Tally,
         answer: Callable[[list[Answer]], None],
         max_batch: int | None,
-        max_wait_s: float,
         checkpoint_files: CheckpointManifest | None = None,
         facts: Mapping[str, str] | None = None,
     ) -> None:
@@ -50,9 +50,9 @@ class InferringThread:
         self._spec = spec
         self._queue = queue
         self._status = status
+        self._tally = tally
         self._answer = answer
         self._max_batch = max_batch
-        self._max_wait_s = max_wait_s
         self._checkpoint_files = checkpoint_files
         self._facts = facts or {}
         self._thread = threading.Thread(target=self._run, name="infer", daemon=True)
@@ -100,13 +100,15 @@ class InferringThread:
                 _close(backend)
             return None
         self.meta = meta
+        self._tally.start()
         self._status.become("ready")
         return backend
 
     def _declared(self, backend: Backend) -> ModelMeta:
         """Return the backend's meta, with what only its worker knows.
 
-        That is the batch size that it really takes, and what its owner told it.
+        That is the batch size that it really takes, and so whether batches show in its actions, and
+        what its owner told it.
         """
         meta = backend.meta
         require_sound_meta(meta, self._spec)
@@ -116,6 +118,7 @@ class InferringThread:
         return msgspec.structs.replace(
             meta,
             max_batch=limit,
+            batch_invariant=limit == 1 or meta.batch_invariant,
             checkpoint_files=self._checkpoint_files,
             provenance={**meta.provenance, **self._facts},
         )
@@ -132,21 +135,26 @@ class InferringThread:
     def _serve(self, backend: Backend) -> None:
         if self.meta is None:
             raise RuntimeError("serving before the model declared itself")
-        while work := self._queue.take(self.meta.max_batch, self._max_wait_s):
+        while work := self._queue.take(self.meta.max_batch):
+            self._tally.enter("busy")
             first = work[0]
             if isinstance(first, Errand):
                 answers = run_errand(backend, first)
             else:
                 answers = self._predict(backend, self.meta, work)
+            self._tally.enter("idle")
             self._answer(answers)
 
     def _predict(self, backend: Backend, meta: ModelMeta, work: list[Work]) -> list[Answer]:
-        began = time.monotonic()
         batch = [item for item in work if isinstance(item, Prediction)]
-        answers = predict_all(backend, meta, batch)
+        answers = predict_all(backend, meta, batch, self._measured)
         served = sum(1 for answer in answers if isinstance(answer.result, ActionChunk))
-        self._status.count(served=served, busy_s=time.monotonic() - began)
+        self._tally.answered(served=served, refused=len(answers) - served)
         return answers
+
+    def _measured(self, batch: Sequence[Prediction], began: float, ended: float) -> None:
+        self._tally.inferred(ended - began, [began - one.received for one in batch])
+        self._queue.inferred(len(batch), ended - began)
 
 
 def _log_failed_load(error: BaseException) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,10 +22,22 @@ from rpent_box.worker.exchange import predicted_from
 from rpent_box.worker.failure import MODEL_ERRORS, expired, model_fault
 from rpent_box.worker.work import Answer, Errand, Prediction
 
+Measured: TypeAlias = Callable[[Sequence[Prediction], float, float], None]
+"""Is told of each inference that did not fail: of what, and from when to when."""
+
 _log = logging.getLogger("rpent_box.worker")
 
 
-def predict_all(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> list[Answer]:
+def _unmeasured(_: Sequence[Prediction], __: float, ___: float) -> None:
+    """Nobody wants to know."""
+
+
+def predict_all(
+    backend: Backend,
+    meta: ModelMeta,
+    batch: list[Prediction],
+    measured: Measured = _unmeasured,
+) -> list[Answer]:
     """Answer every prediction of `batch`, each with its chunk or with why there is none."""
     began = time.monotonic()
     answers = []
@@ -34,7 +48,7 @@ def predict_all(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> l
             sound.append(prediction)
         else:
             answers.append(_answer(prediction, refusal))
-    results = _infer(backend, meta, sound)
+    results = _infer(backend, meta, sound, measured)
     ended = time.monotonic()
     for prediction, result in zip(sound, results, strict=True):
         checked = _checked(prediction, result, meta, began=began, ended=ended)
@@ -55,9 +69,12 @@ def run_errand(backend: Backend, errand: Errand) -> list[Answer]:
     return [Answer(connection=errand.connection, request_id=errand.request_id, result=result)]
 
 
-def _infer(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> list[ActionChunk | Fault]:
+def _infer(
+    backend: Backend, meta: ModelMeta, batch: list[Prediction], measured: Measured
+) -> list[ActionChunk | Fault]:
     """Return one result per prediction, in order."""
     if len(batch) > 1 and isinstance(backend, BatchingBackend):
+        began = time.monotonic()
         try:
             chunks = backend.predict_batch([prediction.input for prediction in batch])
             if len(chunks) != len(batch):
@@ -68,21 +85,50 @@ def _infer(backend: Backend, meta: ModelMeta, batch: list[Prediction]) -> list[A
             _log.exception("a batch of %d failed", len(batch))
             if meta.uses_sessions:  # part of the sessions may have moved on: do not ask twice
                 return [model_fault(error)] * len(batch)
-        else:
-            return list(chunks)
-    return [_infer_one(backend, prediction) for prediction in batch]
+            return _infer_again(backend, batch, error, time.monotonic() - began, measured)
+        measured(batch, began, time.monotonic())
+        return list(chunks)
+    return [_infer_one(backend, prediction, measured) for prediction in batch]
 
 
-def _infer_one(backend: Backend, prediction: Prediction) -> ActionChunk | Fault:
+def _infer_again(
+    backend: Backend,
+    batch: list[Prediction],
+    error: BaseException,
+    failing_s: float,
+    measured: Measured,
+) -> list[ActionChunk | Fault]:
+    """Ask for each of a failed batch alone, so that one bad observation spoils no other.
+
+    Only while it has as much time left as failing has taken so far: a service that did not answer
+    the batch for its whole timeout may do so again for each, and nobody would wait for that.
+    """
+    results: list[ActionChunk | Fault] = []
+    for prediction in batch:
+        began = time.monotonic()
+        if prediction.deadline - began < failing_s:
+            results.append(_refusal(prediction, began) or model_fault(error))
+            continue
+        result = _infer_one(backend, prediction, measured)
+        if isinstance(result, Fault):
+            failing_s = max(failing_s, time.monotonic() - began)
+        results.append(result)
+    return results
+
+
+def _infer_one(backend: Backend, prediction: Prediction, measured: Measured) -> ActionChunk | Fault:
     # Those before it, or the batch that failed, may have taken all the time that this one had.
-    refusal = _refusal(prediction, time.monotonic())
+    began = time.monotonic()
+    refusal = _refusal(prediction, began)
     if refusal is not None:
         return refusal
     try:
-        return backend.predict(prediction.input)
+        chunk = backend.predict(prediction.input)
     except MODEL_ERRORS as error:
         _log.exception("a prediction failed")
         return model_fault(error)
+    measured([prediction], began, time.monotonic())
+    return chunk
 
 
 def _refusal(prediction: Prediction, now: float) -> Fault | None:

@@ -14,6 +14,8 @@ from rpent_box.contracts.faults import fault_from
 from rpent_box.contracts.messages import (
     CloseSession,
     Done,
+    Figures,
+    GetFigures,
     GetVlaMeta,
     GetWamMeta,
     Healthz,
@@ -50,6 +52,7 @@ from rpent_box.worker.exchange import observation_from, require_same_control
 from rpent_box.worker.failure import unexpected_fault
 from rpent_box.worker.queue import WorkQueue
 from rpent_box.worker.status import Status
+from rpent_box.worker.tally import Tally
 from rpent_box.worker.work import Errand, Prediction
 
 _KINDS: dict[type[RequestBody], Literal["vla", "wam"]] = {
@@ -73,6 +76,7 @@ class Reception:
         spec: BackendSpec,
         queue: WorkQueue,
         status: Status,
+        tally: Tally,
         meta: Callable[[], ModelMeta | None],
         shut_down: Callable[[], None],
         channel: ServerChannel,
@@ -81,6 +85,7 @@ class Reception:
         self._spec = spec
         self._queue = queue
         self._status = status
+        self._tally = tally
         self._meta = meta
         self._shut_down = shut_down
         self._channel = channel
@@ -90,10 +95,13 @@ class Reception:
         try:
             return self._answer(incoming)
         except RpentBoxError as error:
-            return fault_from(error)
+            fault = fault_from(error)
         except Exception as error:  # noqa: BLE001 - one client must not end a worker of others
             _log.exception("a request could not be handled")
-            return unexpected_fault(error)
+            fault = unexpected_fault(error)
+        if isinstance(incoming.request.body, (WamPredict, VlaPredict)):
+            self._tally.answered(refused=1)
+        return fault
 
     def sweep(self, now: float, *, session_idle_s: float) -> None:
         """End dead connections, and drop the memory of those that have been silent for long."""
@@ -124,6 +132,8 @@ class Reception:
             return self._status.health(
                 queued=queued, in_flight=in_flight, sessions=self.connections.sessions
             )
+        if isinstance(body, GetFigures):
+            return self._figures()
         if isinstance(body, Hello):
             return self._welcome(incoming.connection, body)
         connection = self.connections.known(incoming.connection, time.monotonic())
@@ -159,6 +169,15 @@ class Reception:
             kind=self._spec.kind,
             state=self._status.state,
             version=__version__,
+        )
+
+    def _figures(self) -> Figures:
+        meta = self._meta()
+        max_batch = 1 if meta is None else meta.max_batch
+        return self._tally.figures(
+            max_batch=max_batch,
+            max_wait_s=self._queue.wait_s if max_batch > 1 else 0.0,
+            tuned=self._queue.tuned and max_batch > 1,
         )
 
     def _refuse_or_shut_down(self) -> Done:

@@ -31,11 +31,13 @@ from rpent_box.worker.backend import BackendSpec
 from rpent_box.worker.config import ServiceConfig
 from rpent_box.worker.exchange import predicted_from
 from rpent_box.worker.failure import expired
+from rpent_box.worker.gathering import FixedGathering, TunedGathering
 from rpent_box.worker.inference import InferringThread, LoadBackend
 from rpent_box.worker.queue import WorkQueue
 from rpent_box.worker.reception import Reception
 from rpent_box.worker.status import Status
-from rpent_box.worker.work import Answer
+from rpent_box.worker.tally import Tally
+from rpent_box.worker.work import Answer, Prediction
 
 ENDED = 0
 FAILED = 1
@@ -63,7 +65,13 @@ class Service:
         self._config = config
         self._spec = spec
         self._status = Status(spec.name)
-        self._queue = WorkQueue()
+        self._tally = Tally()
+        self._queue = WorkQueue(
+            TunedGathering()
+            if config.max_wait_ms is None
+            else FixedGathering(config.max_wait_ms / 1000),
+            enter=self._tally.enter,
+        )
         self._answers: deque[Answer] = deque()
         self._waking = threading.Lock()
         self._ended = False
@@ -72,9 +80,9 @@ class Service:
             spec=spec,
             queue=self._queue,
             status=self._status,
+            tally=self._tally,
             answer=self._take_answers,
             max_batch=config.max_batch,
-            max_wait_s=config.max_wait_ms / 1000,
             checkpoint_files=config.checkpoint_files,
             facts=config.facts,
         )
@@ -82,6 +90,7 @@ class Service:
             spec=spec,
             queue=self._queue,
             status=self._status,
+            tally=self._tally,
             meta=lambda: self._inferring.meta,
             shut_down=lambda: self.drain("asked to shut down"),
             channel=channel,
@@ -125,6 +134,7 @@ class Service:
 
     def _look_after(self, now: float) -> None:
         for work in self._queue.take_expired(now):
+            self._tally.answered(refused=1)
             self._send(work.connection, work.request_id, fault_from(expired(work, now)))
         if now >= self._next_sweep:
             self._next_sweep = now + self._config.sweep_s
@@ -141,6 +151,7 @@ class Service:
             return self._ending_failed(now)
         if self._asked_to_end and self._status.become("draining", reason=self._asked_to_end):
             self._drain_until = now + self._config.drain_s
+            self._queue.expect_no_more()
         if self._status.state == "draining":
             return self._ending_drained(now)
         return None
@@ -167,6 +178,8 @@ class Service:
     def _refuse_all(self, error: RpentBoxError) -> None:
         """Tell everyone who waits for the model that it will not answer."""
         for work in self._queue.take_all():
+            if isinstance(work, Prediction):
+                self._tally.answered(refused=1)
             if work.request_id is not None:
                 self._send(work.connection, work.request_id, fault_from(error))
 

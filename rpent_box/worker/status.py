@@ -16,7 +16,7 @@ _log = logging.getLogger("rpent_box.worker")
 
 
 class Status:
-    """State, phase and counters. A state only moves forward: a late `ready` ends no drain."""
+    """State and phase. A state only moves forward: a late `ready` ends no drain."""
 
     def __init__(self, backend: str) -> None:
         self._lock = threading.Lock()
@@ -25,8 +25,6 @@ class Status:
         self._reason = ""
         self._detail = ""
         self._started = time.monotonic()
-        self._served = 0
-        self._busy_s = 0.0
 
     @property
     def state(self) -> State:
@@ -58,12 +56,6 @@ class Status:
                 self._reason = phase
         _log.info("%s: %s", self._state, phase)
 
-    def count(self, *, served: int, busy_s: float) -> None:
-        """Add `served` predictions that took the model `busy_s` in all."""
-        with self._lock:
-            self._served += served
-            self._busy_s += busy_s
-
     def health(self, *, queued: int, in_flight: int, sessions: int) -> Health:
         """Return what healthz answers."""
         with self._lock:
@@ -75,8 +67,6 @@ class Status:
                 protocol=PROTOCOL_VERSION,
                 queued=queued,
                 in_flight=in_flight,
-                served=self._served,
                 sessions=sessions,
                 uptime_s=time.monotonic() - self._started,
-                busy_s=self._busy_s,
             )

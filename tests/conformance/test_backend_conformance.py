@@ -243,6 +243,13 @@ def test_a_batch_equals_one_by_one(subject):
     for request in requests:
         backend.drop(request.session)
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=1e-5)
+    if backend.meta.batch_invariant:
+        assert np.array_equal(answers[0], answers[1])
+
+
+def test_a_batch_shows_in_no_bit_unless_an_option_asked_for_batches(subject):
+    """The subjects have default options."""
+    assert subject.client().meta.batch_invariant
 
 
 def test_options_that_it_does_not_know_are_refused(subject):
@@ -266,7 +273,7 @@ def test_it_drains_and_closes(pair):
         client = subject.client()
         client.reset()
         last = subject.worker.in_thread(lambda: client.predict(seen_by(subject), episode=key(0)))
-        wait_until(lambda: subject.worker.health().served + subject.worker.health().in_flight > 0)
+        wait_until(lambda: subject.worker.figures().served + subject.worker.health().in_flight > 0)
         subject.worker.service.drain("the test is over")
         check_actions(last(), client.meta)
         assert subject.worker.join(20.0) == 0

@@ -6,6 +6,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from rpent_box_toy.backend import BACKEND, EXECUTE_STEPS
@@ -31,7 +32,6 @@ from rpent_box.errors import (
     WorkerFailed,
 )
 from rpent_box.evaluate.run import SilentWatcher, run_episodes
-from rpent_box.evaluate.summary import to_json
 from rpent_box.launch.process import ProcessLauncher
 from rpent_box.launch.standalone import standalone_worker
 from rpent_box.sim.manifest import read_manifest
@@ -70,7 +70,7 @@ def test_a_run_plays_every_episode_and_writes_everything_down(folder):
     assert summary.instruction == "go to the goal"
     assert summary.launcher == "process"
     assert sum(summary.stages_s.values()) == pytest.approx(summary.acting_s, rel=0.05)
-    assert json.loads(to_json(summary))["backend"] == "toy"
+    assert json.loads(msgspec.json.encode(summary))["backend"] == "toy"
 
     run_dir = Path(summary.run_dir)
     assert read_results(run_dir) == list(summary.episodes)

@@ -169,6 +169,8 @@ def episode_on(suite: str, folder: Path) -> PlayEpisode:
 class Chaser:
     """Finds the mark in the picture and goes there: what a model of this platform would learn."""
 
+    seen = None
+
     def __init__(self, platform: object) -> None:
         self.meta = ModelMeta(
             kind="vla",

@@ -49,6 +49,20 @@ def test_the_wheel_imports_from_an_empty_folder(installed: Path, tmp_path: Path)
     assert done.stdout.strip() == str(installed / "rpent_box" / "__init__.py")
 
 
+def test_the_wheel_has_the_templates_of_a_report(installed: Path) -> None:
+    templates = Path("rpent_box") / "report" / "templates"
+    there = {path.name for path in (ROOT / templates).iterdir()}
+    assert "style.css" in there
+    assert {path.name for path in (installed / templates).iterdir()} == there
+
+
+def test_the_wheel_has_the_live_page(installed: Path) -> None:
+    page = Path("rpent_box") / "live" / "page"
+    there = {path.name for path in (ROOT / page).iterdir()}
+    assert "index.html" in there
+    assert {path.name for path in (installed / page).iterdir()} == there
+
+
 def test_the_wheels_command_line_answers(installed: Path, tmp_path: Path) -> None:
     code = "from rpent_box.cli.main import main; sys.argv[1:] = ['version']; main()"
     done = python(code, installed=installed, folder=tmp_path)

@@ -13,6 +13,7 @@ from robosuite.utils.errors import RandomizationError
 from rpent_box.errors import SimulatorError
 from rpent_box_libero.gate import CameraGate
 from rpent_box_libero.snapshot import SceneSnapshot
+from rpent_box_libero.substeps import ArmSubsteps
 
 _PLACEMENT_ATTEMPTS = 50
 
@@ -74,13 +75,12 @@ class CompiledOnce(MujocoEnv):  # type: ignore[misc]  # robosuite is untyped
         xml = xml_string or self.model.get_xml()
         if self._snapshot is None or self._snapshot.xml != xml:
             self._snapshot = None
-            super()._initialize_sim(xml)
-            self._snapshot = SceneSnapshot(xml, self.sim)
-            return
+            self._snapshot = SceneSnapshot(xml)
         self.sim = self._snapshot.renew()
         self.sim.forward()
         self.initialize_time(self.control_freq)
-        self.sim.forward()  # as a new GL context would, which leaves its mark on the solver
+        if self.sim._render_context_offscreen is not None:
+            self.sim.forward()  # as a new GL context would, which leaves its mark on the solver
 
     def _destroy_sim(self) -> None:
         if self.sim is not None:
@@ -99,6 +99,13 @@ class CompiledOnce(MujocoEnv):  # type: ignore[misc]  # robosuite is untyped
     def _reset_internal(self) -> None:
         if self._attempt:
             super()._reset_internal()
+            self._arm = ArmSubsteps(self.robots[0], self.sim)
+
+    def _pre_action(self, action: Any, policy_step: bool = False) -> None:  # noqa: ANN401, FBT001, FBT002
+        if policy_step:
+            super()._pre_action(action, policy_step)
+        else:
+            self._arm.act(action)
 
     def _setup_observables(self) -> Any:  # noqa: ANN401
         if not self._attempt:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
-from robosuite.utils.binding_utils import MjSim
+
+from rpent_box_libero.substeps import MeasuredSim
 
 _NEVER_WRITTEN = ("mesh_", "tex_", "bvh_", "hfield_", "skin_", "name", "text_", "tuple_", "paths")
 """Geometry, pixels and names: a quarter of a gigabyte that no simulation step changes."""
@@ -22,22 +24,22 @@ _NEVER_WRITTEN = ("mesh_", "tex_", "bvh_", "hfield_", "skin_", "name", "text_", 
 class SceneSnapshot:
     """A compiled model that can be made new again, byte by byte."""
 
-    def __init__(self, xml: str, sim: Any) -> None:  # noqa: ANN401 - robosuite is untyped
+    def __init__(self, xml: str) -> None:
         self.xml = xml
         """What it was compiled from; another text needs another snapshot."""
-        self._model = sim.model._model
+        self._model = mujoco.MjModel.from_xml_string(xml)
         self._pristine = _writable_arrays(self._model)
         self._context: Any = None
 
-    def keep_context(self, sim: Any) -> None:  # noqa: ANN401
+    def keep_context(self, sim: Any) -> None:  # noqa: ANN401 - robosuite is untyped
         """Hold the GL context of `sim`, which is about to be freed."""
         self._context = sim._render_context_offscreen or self._context
 
-    def renew(self) -> Any:  # noqa: ANN401
+    def renew(self) -> MeasuredSim:
         """Return a simulation as if just compiled: the model restored, the data new."""
         for name, values in self._pristine.items():
             getattr(self._model, name)[...] = values
-        sim = MjSim(self._model)
+        sim = MeasuredSim(self._model)
         if self._context is not None:
             self._context.gl_ctx.make_current()  # someone else may have drawn in between
             self._context.sim, self._context.model = sim, sim.model

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.contracts.control_messages import EpisodePlayed, Progress, Restart
 from rpent_box.contracts.messages import Figures
 from rpent_box.evaluate.scale.manifest import Place
@@ -33,6 +34,8 @@ class Known(Struct, frozen=True, kw_only=True, tag=True):
     simulator: SimulatorFacts
     worker: WorkerFacts
     images: dict[str, str] = {}
+    checkpoint: CheckpointManifest | None = None
+    """The files behind its owned worker, where there are any."""
 
 
 class Moved(Struct, frozen=True, kw_only=True, tag=True):
@@ -67,6 +70,12 @@ class Failed(Struct, frozen=True, kw_only=True, tag=True):
     hint: str = ""
 
 
+class Left(Struct, frozen=True, kw_only=True, tag=True):
+    """A simulator plays no more: nothing is left for it, it was given up, or its box ends."""
+
+    simulator: str
+
+
 class WorkerLost(Struct, frozen=True, kw_only=True, tag=True):
     place: str
     reason: str
@@ -91,6 +100,7 @@ Event: TypeAlias = (
     | Restarted
     | Finished
     | Failed
+    | Left
     | WorkerLost
     | WorkerTold
     | PlaceTold

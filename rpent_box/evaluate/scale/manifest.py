@@ -22,8 +22,9 @@ from rpent_box.contracts.messages import Figures
 from rpent_box.errors import OutputError
 from rpent_box.evaluate.scale.config import EvalConfig
 from rpent_box.evaluate.scale.plan import EvalPlan
-from rpent_box.sim.manifest import SEED_RULE, HostFacts, SimulatorFacts, WorkerFacts
+from rpent_box.sim.manifest import SEED_RULE, HostFacts, SimulatorFacts, WorkerFacts, as_json
 from rpent_box.sim.results import write_atomically
+from rpent_box.version import __version__
 
 EVAL_FILE = "eval.json"
 FORMAT = 1
@@ -122,17 +123,30 @@ class FailedAttempt(Struct, frozen=True, kw_only=True):
 
 
 def write_eval_manifest(run_dir: Path, manifest: EvalManifest) -> None:
-    """Write `eval.json`, whole or not at all. Raises `OutputError`."""
-    data = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-    write_atomically(run_dir / EVAL_FILE, data + b"\n")
+    """Write `eval.json`, whole or not at all, and without secrets. Raises `OutputError`."""
+    write_atomically(run_dir / EVAL_FILE, as_json(manifest))
+
+
+class _Format(Struct):
+    """What every version of `eval.json` says about itself."""
+
+    format: int = FORMAT
 
 
 def read_eval_manifest(run_dir: Path) -> EvalManifest:
-    """Return the manifest of an evaluation. Raises `OutputError`."""
+    """Return the manifest of an evaluation. Raises `OutputError`, also for another format."""
     path = run_dir / EVAL_FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=EvalManifest)
+        data = path.read_bytes()
+        # First: in another format, anything else may mean something else.
+        found = msgspec.json.decode(data, type=_Format).format
+        if found != FORMAT:
+            raise OutputError(
+                f"{path} has format {found}; rpent-box {__version__} reads format {FORMAT}",
+                hint="Read it with the version of rpent-box that wrote it.",
+            )
+        return msgspec.json.decode(data, type=EvalManifest)
     except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
-    except msgspec.DecodeError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise OutputError(f"{path} is not an evaluation's manifest: {error}") from error

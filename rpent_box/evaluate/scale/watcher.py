@@ -46,6 +46,9 @@ class EvalWatcher(StartWatcher, Protocol):
     def on_restart(self, simulator: str, job: Job, restart: Restart) -> None:
         """A simulator hung or died; another one begins the episode again."""
 
+    def on_left(self, simulator: str) -> None:
+        """A simulator plays no more. Another one of that name may come, with another box."""
+
     def on_worker_lost(self, place: str, reason: str) -> None:
         """A worker ended; another one is started, and what was being played is played again."""
 
@@ -88,6 +91,10 @@ class EvalWatchers:
     def on_restart(self, simulator: str, job: Job, restart: Restart) -> None:
         for watcher in self._watchers:
             watcher.on_restart(simulator, job, restart)
+
+    def on_left(self, simulator: str) -> None:
+        for watcher in self._watchers:
+            watcher.on_left(simulator)
 
     def on_worker_lost(self, place: str, reason: str) -> None:
         for watcher in self._watchers:

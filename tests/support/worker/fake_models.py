@@ -29,6 +29,7 @@ META = ModelMeta(
     proprio_schema={"eef_position": 3},
     action_horizon=4,
     execute_steps=3,
+    batch_invariant=True,
 )
 
 PLATFORM = PlatformMeta(

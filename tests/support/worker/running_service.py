@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,9 +17,9 @@ from typing import Any
 from bare_box import make_bare_box, remove_bare_box
 from fake_models import CONTROL, SPEC, observation
 
-from rpent_box.client.connecting import ask_health
+from rpent_box.client.connecting import ask_figures, ask_health
 from rpent_box.client.model_client import ModelClient
-from rpent_box.contracts.messages import Health, Payload, Request, WamPredict
+from rpent_box.contracts.messages import Figures, Health, Payload, Request, WamPredict
 from rpent_box.contracts.observation import Observation
 from rpent_box.transport.channel import ClientChannel, ServerChannel
 from rpent_box.transport.paths import BoxPaths
@@ -70,9 +70,16 @@ class RunningService:
 
     def health(self) -> Health:
         """Ask over a connection of its own, as a supervisor does."""
+        return ask_health(self._watching(), timeout_s=PATIENCE_S)
+
+    def figures(self) -> Figures:
+        """Ask for what it has counted, over the same connection."""
+        return ask_figures(self._watching(), timeout_s=PATIENCE_S)
+
+    def _watching(self) -> ClientChannel:
         if self._watcher is None:
             self._watcher = self.channel("watcher")
-        return ask_health(self._watcher, timeout_s=PATIENCE_S)
+        return self._watcher
 
     def in_thread(self, call: Callable[[], Any]) -> Callable[[], Any]:
         """Start `call`; what is returned waits for its result, or raises its error."""
@@ -161,8 +168,44 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> 
         time.sleep(0.005)
 
 
+def gathered(
+    worker: RunningService,
+    model: Any,
+    clients: Sequence[ModelClient],
+    observations: Sequence[Observation],
+) -> list[Callable[[], Any]]:
+    """Keep the model busy until all have asked, so that they are answered as batches."""
+    blocker = worker.client("blocker")
+    model.started.clear()
+    model.go_on.clear()
+    blocked = worker.in_thread(lambda: blocker.predict(observation("wait")))
+    if not model.started.wait(PATIENCE_S):
+        raise AssertionError("the model was not asked")
+    calls = []
+    for number, (client, seen) in enumerate(zip(clients, observations, strict=True), start=1):
+        calls.append(worker.in_thread(lambda client=client, seen=seen: client.predict(seen)))
+        wait_until(lambda number=number: worker.health().queued == number)
+    model.go_on.set()
+    blocked()
+    return calls
+
+
 def ask_raw(channel: ClientChannel, seen: Observation, *, timeout_s: float) -> Any:
     """Send one prediction that gives the worker `timeout_s`, and wait longer for what it says."""
+    _send_raw(channel, seen, timeout_s)
+    reply, _ = channel._wire.receive(time.monotonic() + PATIENCE_S)
+    return reply.body
+
+
+def ask_without_waiting(channel: ClientChannel, seen: Observation, times: int) -> None:
+    """Send so many predictions at once, as no client of ours does; then take the answers."""
+    for _ in range(times):
+        _send_raw(channel, seen, PATIENCE_S)
+    for _ in range(times):
+        channel._wire.receive(time.monotonic() + PATIENCE_S)
+
+
+def _send_raw(channel: ClientChannel, seen: Observation, timeout_s: float) -> None:
     images = dict(sorted(seen.images.items()))
     body = WamPredict(
         instruction=seen.instruction,
@@ -174,8 +217,6 @@ def ask_raw(channel: ClientChannel, seen: Observation, *, timeout_s: float) -> A
     channel._last_id += 1
     request = Request(id=channel._last_id, timeout_s=timeout_s, body=body)
     channel._wire.send(request, list(images.values()))
-    reply, _ = channel._wire.receive(time.monotonic() + PATIENCE_S)
-    return reply.body
 
 
 def overwrite_slots(client: ModelClient) -> None:

@@ -162,6 +162,24 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         assert "BrokenPipeError" not in said
 
 
+def test_a_full_disk_behind_stdout_is_said_and_is_no_defect() -> None:
+    program = (
+        "import typer\n"
+        "from rpent_box.cli.border import border, print_json\n"
+        "try:\n"
+        "    with border(verbose=False, as_json=True):\n"
+        "        print_json({'a': 1})\n"
+        "except typer.Exit as left:\n"
+        "    raise SystemExit(left.exit_code)\n"
+    )
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    said = "error: standard output cannot be written: the disk is full\nnext:  Make room.\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 def test_another_broken_pipe_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as left, border(verbose=False):
         raise BrokenPipeError("to some program")

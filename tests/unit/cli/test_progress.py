@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from rpent_box.cli.progress import LineWatcher, LiveWatcher, watch
+from rpent_box.cli.progress import LineWatcher, LiveWatcher, speaker, watch
 from rpent_box.contracts.control_messages import Progress, Restart
 from rpent_box.evaluate.config import RunWatcher, SilentWatcher
 from rpent_box.sim.results import EpisodeRow
@@ -120,3 +122,13 @@ def test_an_error_gives_the_cursor_back() -> None:
     watcher.__exit__(RuntimeError, RuntimeError(), None)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_progress_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        speaker(quiet=False)("it goes on")
+        monkeypatch.undo()
+        # What it still holds cannot be written when it is closed either.
+        with pytest.raises(OSError, match="No space left"):
+            full.close()

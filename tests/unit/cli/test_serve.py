@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 from rpent_box.cli.app import app
 from rpent_box.cli.serving import ServeRequest
 from rpent_box.errors import ProgramDied
+from rpent_box.live.metrics_server import serve_metrics
+from rpent_box.live.worker_figures import WorkerFigures
 
 pytestmark = pytest.mark.usefixtures("toy")
 
@@ -148,3 +151,36 @@ def test_what_cannot_work_is_refused_before_anything_is_started(
     code, out, err = invoke("toy", *words)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_metrics_are_served_as_long_as_the_worker(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    urls: list[str] = []
+
+    @contextmanager
+    def noting(source: WorkerFigures, *, host: str, port: int) -> Iterator[str]:
+        with serve_metrics(source, host=host, port=port) as url:
+            urls.append(url)
+            yield url
+
+    def fetch() -> None:
+        with urllib.request.urlopen(urls[0], timeout=10) as answer:
+            fetched.append(answer.read().decode())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rpent_box.cli.serve.serve_metrics", noting)
+    monkeypatch.setattr(workers, "watch", fetch)
+    code, out, err = invoke("toy", "--metrics", "0")
+    assert (code, out) == (0, "tcp://127.0.0.1:4711\n")
+    assert f"metrics: {urls[0]}" in err
+    assert 'rpent_box_worker_up{place="local"} 0.0' in fetched[0], "the stand-in answers nothing"
+
+
+def test_an_address_for_metrics_that_cannot_be_had_costs_no_start(workers: Workers) -> None:
+    assert invoke("toy", "--metrics", "everywhere")[0] == 2
+    code, _, err = invoke("toy", "--metrics", "192.0.2.1:0")
+    assert code != 0
+    assert "192.0.2.1" in err
+    assert workers.asked == []

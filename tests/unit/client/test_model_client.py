@@ -15,10 +15,13 @@ from rpent_box.errors import (
     BadOption,
     PeerGone,
     SharedMemoryFull,
+    StaleFrame,
     StartTimeout,
     WorkerDraining,
     WorkerFailed,
 )
+from rpent_box.transport.onlooker import copy_of
+from rpent_box.transport.paths import SHM
 
 VLA_META = replace(META, kind="vla")
 VLA_SPEC = replace(SPEC, kind="vla")
@@ -160,3 +163,29 @@ def test_closing_twice_is_once():
 def _connect(worker, *, timeout_s):
     endpoint = worker.channel().endpoint
     return ModelClient.connect(endpoint, client="c", box=None, timeout_s=timeout_s)
+
+
+def test_where_the_model_has_just_looked_is_known_until_it_looks_again():
+    with running(FakeModel(), link="shm") as worker:
+        client = worker.client()
+        assert client.seen is None
+        shown = observation()
+        client.predict(shown)
+        first = client.seen
+        frames = copy_of(first, search=[SHM])
+        assert {role: frame.tolist() for role, frame in frames.items()} == {
+            role: shown.images[role].tolist() for role in META.camera_roles
+        }
+        client.reset()
+        assert client.seen == first
+        client.predict(shown)
+        assert client.seen != first
+        with pytest.raises(StaleFrame):
+            copy_of(first, search=[SHM])
+
+
+def test_frames_that_travel_over_the_wire_cannot_be_looked_at():
+    with running(FakeModel(), link="tcp") as worker:
+        client = worker.client()
+        client.predict(observation())
+        assert client.seen is None

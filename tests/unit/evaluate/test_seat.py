@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from rpent_box.contracts.control_messages import (
     SimReady,
     WorkerConnected,
 )
-from rpent_box.errors import IncompatibleWorker, SimulatorError, SimulatorHangs, StartTimeout
+from rpent_box.errors import ContractError, IncompatibleWorker, SimulatorHangs, StartTimeout
 from rpent_box.evaluate import seat as seat_module
 from rpent_box.evaluate.seat import Patience, SimulatorSeat
 from rpent_box.launch.program import Program
@@ -116,6 +117,29 @@ def test_each_simulator_has_a_log_of_its_own_at_the_same_address(seat, programs)
     assert [client.closed for client in FakeClient.made] == [1, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("run_dir", "log"),
+    [
+        ("/runs/run-1", "simulator.log"),
+        ("/runs", "run-1/simulator.log"),
+        ("/room/episodes", "simulator.log"),
+    ],
+)
+def test_a_log_is_called_as_it_is_within_the_runs_folder_or_by_its_name(
+    programs, monkeypatch, run_dir, log
+):
+    monkeypatch.setattr(seat_module, "SimClient", FakeClient)
+    seat = SimulatorSeat(
+        programs,
+        PROGRAM,
+        endpoint="ipc:///box/sim-0.sock",
+        connect=ConnectWorker(endpoint="ipc:///box/worker.sock", box=None),
+        patience=Patience(start_s=1, episode_s=3, stall_s=2),
+        run_dir=Path(run_dir),
+    )
+    assert seat.log == log
+
+
 def test_the_patience_is_told_to_the_simulator_and_kept_here(seat):
     assert seat.play(PLAY, lambda _: None) == "played"
     assert seat.client.asked == replace(PLAY, stall_timeout_s=2)
@@ -143,9 +167,8 @@ def test_a_replacement_that_would_draw_or_simulate_otherwise_is_refused(
     seat, monkeypatch, changed, named
 ):
     monkeypatch.setattr(FakeClient, "ready", replace(READY, **changed))
-    with pytest.raises(SimulatorError, match=named) as caught:
+    with pytest.raises(ContractError, match=named):
         seat.replace(lambda _: None)
-    assert not isinstance(caught.value, SimulatorHangs)
 
 
 def test_a_worker_that_has_become_another_is_refused(seat, monkeypatch):
@@ -160,3 +183,24 @@ def test_leaving_the_block_hangs_up(seat):
         pass
     seat.close()
     assert FakeClient.made[0].closed >= 1
+
+
+def test_a_seat_that_others_had_before_goes_on_counting_its_logs(programs, monkeypatch):
+    monkeypatch.setattr(seat_module, "SimClient", FakeClient)
+    made = SimulatorSeat(
+        programs,
+        replace(PROGRAM, log="/runs/run-1/session-1/simulator-3.2.log"),
+        endpoint="ipc:///box/sim-3.sock",
+        connect=ConnectWorker(endpoint="ipc:///box/worker.sock", box=None),
+        patience=Patience(start_s=1, episode_s=3, stall_s=2),
+        run_dir=Path("/runs/run-1"),
+        first_log=Path("/runs/run-1/session-1/simulator-3.log"),
+        earlier=2,
+    )
+    assert made.log == "session-1/simulator-3.2.log"
+    made.replace(lambda _: None)
+    assert (made.log, made.replaced) == ("session-1/simulator-3.3.log", 3)
+    assert (made.ready, made.connected) == (READY, CONNECTED)
+    assert programs.started == [
+        ("/runs/run-1/session-1/simulator-3.3.log", "ipc:///box/sim-3.sock"),
+    ]

@@ -85,3 +85,13 @@ def test_a_replacement_starts_once_nothing_of_the_first_is_left(programs, tmp_pa
     assert programs.worker is worker
     assert worker.stops == []
     programs.watch()
+
+
+def test_simulators_share_a_worker_and_each_is_looked_after_with_it(programs):
+    second = Programs(FakeLauncher(), box=None, worker=programs.worker)
+    second.start_simulator(program("simulator"))
+    programs.simulator.status = CRASH
+    second.watch()
+    programs.worker.status = CRASH
+    with pytest.raises(ProgramDied, match="worker toy has ended"):
+        second.watch()

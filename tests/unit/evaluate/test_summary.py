@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from rpent_box_toy.backend import META as MODEL
 
 from rpent_box.contracts.control_messages import EpisodePlayed
-from rpent_box.evaluate.summary import RunSummary, episode_table, figures, to_json, video_paths
+from rpent_box.evaluate.summary import RunSummary, episode_table, figures, video_paths
 from rpent_box.sim.results import row_of
 
 SOLVED = row_of(
@@ -86,7 +87,7 @@ def test_a_summary_is_one_json_object():
         acting_s=10.0,
         stages_s={"simulate": 3.0},
     )
-    read = json.loads(to_json(summary))
+    read = json.loads(msgspec.json.encode(summary))
     assert read["success_interval"] == [0.1, 0.9]
     assert [episode["init_state"] for episode in read["episodes"]] == [3, 4]
     assert read["model"]["control"]["action_space"] == "toy.point.delta.v1"

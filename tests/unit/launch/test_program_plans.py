@@ -76,6 +76,8 @@ def worker(
     endpoint: str | None = None,
     options: tuple[str, ...] = ("--some-option=1",),
     device: Device | None = None,
+    max_batch: int | None = None,
+    max_wait_ms: float | None = None,
 ) -> Program:
     needs = needs_of(
         spec, spec.options(), checkpoint=checkpoint, device=device, cuda_device=cuda_device
@@ -95,6 +97,8 @@ def worker(
         log="/tmp/worker.log",
         image="an/image",
         endpoint=endpoint,
+        max_batch=max_batch,
+        max_wait_ms=max_wait_ms,
     )
 
 
@@ -125,6 +129,12 @@ def value(program: Program, flag: str) -> str:
 
 def mounts(program: Program) -> dict[str, Mount]:
     return {mount.target: mount for mount in program.mounts}
+
+
+def test_how_a_worker_batches_is_its_own_choice_unless_it_is_told(box: Box) -> None:
+    assert not {"--max-batch", "--max-wait-ms"} & set(worker(box, Processes()).arguments)
+    told = worker(box, Processes(), max_batch=4, max_wait_ms=0.0)
+    assert (value(told, "--max-batch"), value(told, "--max-wait-ms")) == ("4", "0")
 
 
 def test_a_workers_words_are_the_hosts_paths_as_a_process(box: Box) -> None:

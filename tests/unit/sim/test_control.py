@@ -44,6 +44,7 @@ class ToyPolicy:
     """A connected client of the toy backend, without a worker."""
 
     welcome = WELCOME
+    seen = None
 
     def __init__(self, meta=None):
         self._backend = ToyBackend(ToyBackendOptions())

@@ -8,6 +8,7 @@ from rpent_box_toy.backend import EXECUTE_STEPS, ToyBackend, ToyBackendOptions
 from rpent_box_toy.platform import ToyOptions, ToyPlatform
 
 from rpent_box.contracts.control_messages import PlayEpisode
+from rpent_box.contracts.messages import Payload, SlotRef
 from rpent_box.errors import BadActions, BadOption, PeerGone, SimulatorError
 from rpent_box.sim.episode import actions_sha256, play_episode
 from rpent_box.sim.platform import Applied
@@ -17,6 +18,8 @@ from rpent_box.worker.backend import PredictionInput
 
 class InProcessPolicy:
     """The toy backend without a worker in between; remembers what it was asked."""
+
+    seen = None
 
     def __init__(self, **options):
         self._backend = ToyBackend(ToyBackendOptions(**options))
@@ -227,8 +230,52 @@ def test_a_broken_video_costs_no_result(play, tmp_path):
     assert (tmp_path / "actions.npy").exists()
 
 
+def film(frames, path, **_):
+    """Stand in for the encoder: look at every frame."""
+    path.write_bytes(b"film")
+    return len(list(frames))
+
+
+def test_the_last_frame_of_a_video_is_kept_as_a_thumbnail(play, tmp_path, monkeypatch):
+    shown = []
+
+    def write(images, path, *, roles):
+        shown.append((images, roles))
+        path.touch()
+
+    monkeypatch.setattr("rpent_box.sim.episode.write_video", film)
+    monkeypatch.setattr("rpent_box.sim.episode.write_thumbnail", write)
+    platform = ToyPlatform(ToyOptions())
+    played = play_episode(platform, InProcessPolicy(), replace(play, video="all"), silent)
+    assert (played.video, played.thumbnail, played.video_error) == (
+        *("episode.mp4", "episode.jpg", ""),
+    )
+    ((images, roles),) = shown
+    assert roles == platform.meta.camera_roles
+    *_, last = platform.replay(10.0)
+    assert all(np.array_equal(images[role], last[role]) for role in last)
+
+
+def test_a_broken_thumbnail_costs_neither_result_nor_video(play, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise RuntimeError("no such codec")
+
+    monkeypatch.setattr("rpent_box.sim.episode.write_video", film)
+    monkeypatch.setattr("rpent_box.sim.episode.write_thumbnail", fail)
+    platform = ToyPlatform(ToyOptions())
+    played = play_episode(platform, InProcessPolicy(), replace(play, video="all"), silent)
+    assert (played.video, played.thumbnail, played.video_error) == ("episode.mp4", None, "")
+    assert "no thumbnail: RuntimeError: no such codec" in caplog.text
+
+
+def test_without_a_video_there_is_no_thumbnail(play):
+    played = play_episode(ToyPlatform(ToyOptions()), InProcessPolicy(), play, silent)
+    assert played.thumbnail is None
+
+
 def test_an_attempt_keeps_nothing_of_the_one_before_it(play, tmp_path):
-    for left in ("actions.npy", "futures.npz", "episode.mp4", ".episode.mp4.4711.partial"):
+    names = ("actions.npy", "futures.npz", "episode.mp4", "episode.jpg")
+    for left in (*names, ".episode.mp4.4711.partial"):
         (tmp_path / left).write_text("of a simulator that was killed")
     (tmp_path / "notes.txt").touch()
     played = play_episode(ToyPlatform(ToyOptions()), InProcessPolicy(), play, silent)
@@ -319,3 +366,21 @@ def test_future_frames_that_change_their_size_are_refused_before_they_are_acted_
             platform, Foreseeing(smaller), replace(play, suite="toy_hard", max_steps=10), silent
         )
     assert len(platform.given) == 1
+
+
+class Watched(InProcessPolicy):
+    """A policy whose frames can be looked at: each prediction's are in another slot."""
+
+    @property
+    def seen(self):
+        slot = SlotRef(segment="/rpent-box.0123abcd.sim-0", slot=0, sequence=2 * len(self.keys))
+        return Payload(slot=slot) if self.keys else None
+
+
+def test_while_it_acts_it_says_where_the_frames_are_that_the_model_has_just_seen(platform, play):
+    told = []
+    played = play_episode(platform, Watched(), play, told.append)
+    assert all(progress.seen is None for progress in told if progress.phase != "acting")
+    sequences = [progress.seen.slot.sequence for progress in told if progress.phase == "acting"]
+    each = [2 * number for number in range(1, played.predictions + 1)]
+    assert sequences == [*each, each[-1]], "the last one is of the episode's end"

@@ -185,3 +185,24 @@ def test_a_manifest_from_before_restarts_were_counted_still_reads(tmp_path):
     assert fields.pop("restarts") == 0
     path.write_text(json.dumps(fields))
     assert read_manifest(record.run_dir).restarts == 0
+
+
+def test_no_secret_of_a_command_line_is_written(tmp_path):
+    words = ("--url=http://me:hush@host/?token=hush",)
+    started = replace(STARTED, command=("rpent-box", "run", "--api-key", "hush", *words))
+    with RunRecord(str(tmp_path), replace(PLAN, backend_arguments=words), started) as record:
+        record.complete()
+    assert "hush" not in (record.run_dir / "run.json").read_text()
+    assert read_manifest(record.run_dir).plan.backend_arguments == (
+        "--url=http://***@host/?token=***",
+    )
+
+
+def test_what_a_run_failed_of_is_not_hidden_by_a_disk_that_is_full_too(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    record = RunRecord(str(tmp_path), PLAN, STARTED)
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    with pytest.raises(ProgramDied), record:
+        raise ProgramDied("worker toy (process 3) has ended: killed by SIGKILL")

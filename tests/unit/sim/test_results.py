@@ -10,9 +10,11 @@ from rpent_box.contracts.control_messages import EpisodePlayed, Restart
 from rpent_box.errors import OutputError
 from rpent_box.sim.results import (
     ResultsWriter,
+    create_folder,
     create_run_folder,
     episode_folder,
     read_results,
+    remove_partials,
     row_of,
     write_atomically,
 )
@@ -151,3 +153,48 @@ def test_a_failed_atomic_write_keeps_the_old_file(tmp_path):
 def test_episode_folders_sort_by_episode(tmp_path):
     names = [episode_folder(tmp_path, number).name for number in (0, 2, 10)]
     assert names == sorted(names) == ["episode-000", "episode-002", "episode-010"]
+
+
+def test_a_new_file_is_in_its_folder_for_good_and_an_old_one_is_only_replaced(
+    tmp_path, monkeypatch
+):
+    synced = []
+    monkeypatch.setattr("rpent_box.sim.results.sync_folder", synced.append)
+    write_atomically(tmp_path / "run.json", b"old")
+    assert synced == [tmp_path]
+    write_atomically(tmp_path / "run.json", b"new")
+    assert synced == [tmp_path]
+
+
+def test_a_folder_is_in_its_parent_for_good_and_says_when_and_what(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("rpent_box.sim.results.sync_folder", synced.append)
+    folder = create_folder(str(tmp_path / "deep" / "runs"), "toy-suite-eval")
+    assert re.fullmatch(r"\d{8}T\d{6}Z-toy-suite-eval", folder.name)
+    assert synced == [tmp_path / "deep" / "runs"]
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be written"):
+        create_folder(str(tmp_path / "file"), "x")
+
+
+def test_what_killed_writers_have_left_is_removed_and_nothing_else(tmp_path):
+    for name in (".eval.json.1.partial", ".hidden", "a.partial"):
+        (tmp_path / name).touch()
+    remove_partials(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "a.partial"]
+
+
+def test_a_row_after_a_torn_one_is_whole(tmp_path):
+    with ResultsWriter(tmp_path) as writer:
+        writer.append(row_of(PLAYED, run="run-1"))
+        writer.append(row_of(replace(PLAYED, episode=2), run="run-1"))
+    writer.path.write_bytes(writer.path.read_bytes()[:-7])
+    with ResultsWriter(tmp_path) as writer:
+        writer.append(row_of(replace(PLAYED, episode=3), run="run-1"))
+    assert [row.episode for row in read_results(tmp_path)] == [1, 3]
+
+
+def test_a_folder_whose_name_is_no_text_is_refused_before_it_is_made(tmp_path):
+    with pytest.raises(OutputError, match="its name is not UTF-8"):
+        create_folder(str(tmp_path / "a\udcff"), "toy-suite-eval")
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from rpent_box.sim.video import side_by_side, write_video
+from rpent_box.sim.video import LastSeen, side_by_side, write_thumbnail, write_video
 
 
 def frame(value, height=31, width=33):
@@ -78,3 +78,35 @@ def test_frames_that_show_no_camera_of_the_platform_are_an_error_and_no_file(tmp
     with pytest.raises(ValueError, match="shows wrist, primary and none of head"):
         write_video(iter([frame(1)]), tmp_path / "episode.mp4", fps=10.0, roles=("head",))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_are_passed_on_and_the_last_one_is_kept():
+    frames = [frame(value) for value in (1, 2, 3)]
+    seen = LastSeen(iter(frames))
+    assert seen.images is None
+    assert list(seen) == frames
+    assert seen.images is frames[-1]
+
+
+def test_a_thumbnail_shows_the_cameras_of_the_video_in_true_colours(tmp_path):
+    av = pytest.importorskip("av", reason="PyAV is in the simulator's environment only")
+    primary = np.zeros((256, 256, 3), dtype=np.uint8)
+    primary[:, 128:] = (10, 200, 40)
+    images = {"primary": primary, "wrist": np.full((256, 256, 3), 255, dtype=np.uint8)}
+    path = tmp_path / "episode.jpg"
+    write_thumbnail(images, path, roles=("primary", "primary_4_steps_ago", "wrist"))
+    assert path.read_bytes()[:3] == b"\xff\xd8\xff"
+    assert path.stat().st_size < 20_000
+    with av.open(str(path)) as container:
+        (shown,) = [one.to_ndarray(format="rgb24") for one in container.decode(video=0)]
+    assert shown.shape == (160, 320, 3)
+    for column, colour in ((40, (0, 0, 0)), (120, (10, 200, 40)), (240, (255, 255, 255))):
+        assert np.abs(shown[80, column].astype(int) - colour).max() < 8
+    assert [each.name for each in tmp_path.iterdir()] == ["episode.jpg"]
+
+
+def test_a_small_picture_is_not_made_larger(tmp_path):
+    av = pytest.importorskip("av", reason="PyAV is in the simulator's environment only")
+    write_thumbnail(frame(200), tmp_path / "episode.jpg", roles=("primary", "wrist"))
+    with av.open(str(tmp_path / "episode.jpg")) as container:
+        assert (container.streams.video[0].width, container.streams.video[0].height) == (54, 32)

@@ -77,6 +77,11 @@ def test_everything_can_be_said():
     assert (arguments.threads, arguments.verbose) == (3, True)
 
 
+@pytest.mark.parametrize("words", [[], ["--max-wait-ms=auto"]])
+def test_the_wait_for_company_is_tuned_unless_a_number_is_given(words):
+    assert parse_arguments([*NEEDED, *words]).service.max_wait_ms is None
+
+
 def test_a_model_is_told_where_to_compute(monkeypatch):
     from msgspec.structs import replace
     from rpent_box_toy import backend

@@ -3,26 +3,10 @@ import numpy as np
 import pytest
 from fake_models import META, BatchingModel, FakeModel, observation
 from msgspec.structs import replace
-from running_service import running, wait_until
+from running_service import gathered, running
 
 from rpent_box.errors import BadActions, PredictionFailed
 from rpent_box.worker.config import ServiceConfig
-
-
-def gathered(worker, model, clients, observations):
-    """Keep the model busy until all have asked, so that they are answered as batches."""
-    blocker = worker.client("blocker")
-    model.started.clear()
-    model.go_on.clear()
-    blocked = worker.in_thread(lambda: blocker.predict(observation("wait")))
-    assert model.started.wait(60.0)
-    calls = []
-    for number, (client, seen) in enumerate(zip(clients, observations, strict=True), start=1):
-        calls.append(worker.in_thread(lambda client=client, seen=seen: client.predict(seen)))
-        wait_until(lambda number=number: worker.health().queued == number)
-    model.go_on.set()
-    blocked()
-    return calls
 
 
 def test_each_client_of_a_batch_gets_its_own_answer():

@@ -3,7 +3,7 @@ import threading
 import time
 
 import pytest
-from fake_models import FakeModel, observation
+from fake_models import BatchingModel, FakeModel, observation
 from running_service import PATIENCE_S, running, wait_until
 
 from rpent_box.client.connecting import ask_health
@@ -33,6 +33,21 @@ def test_draining_finishes_what_is_queued_refuses_what_is_new_and_ends_with_0():
 
     assert [seen.observation.instruction for seen in model.seen] == ["wait", "queued"]
     assert model.closed == 1
+
+
+def test_a_batch_that_is_held_open_goes_when_nothing_new_is_taken():
+    model = BatchingModel()
+    config = ServiceConfig(max_wait_ms=3600e3, drain_s=PATIENCE_S)
+    with running(model, config=config) as worker:
+        a, b = worker.client("a"), worker.client("b")
+        a.predict(observation())
+        held = worker.in_thread(lambda: b.predict(observation()))
+        wait_until(lambda: worker.health().queued == 1)
+        began = time.monotonic()
+        worker.service.drain("a test asked")
+        assert held().actions.shape == (3, 7)
+        assert worker.join() == 0
+    assert time.monotonic() - began < PATIENCE_S / 2
 
 
 def test_a_shutdown_message_is_answered_and_drains():

@@ -19,11 +19,11 @@ def test_four_clients_at_once_each_get_their_own_answers_in_order(link):
         with ThreadPoolExecutor(CLIENTS) as pool:
             players = [pool.submit(_play, client, n) for n, client in enumerate(clients)]
             played = [player.result(timeout=60.0) for player in players]
-        health = worker.health()
+        health, figures = worker.health(), worker.figures()
 
     expected = [float(count) for _ in range(EPISODES) for count in range(1, CHUNKS + 1)]
     assert played == [expected] * CLIENTS
-    assert health.served == CLIENTS * EPISODES * CHUNKS
+    assert figures.served == CLIENTS * EPISODES * CHUNKS
     assert (health.queued, health.in_flight, health.sessions) == (0, 0, CLIENTS)
 
 

@@ -14,7 +14,7 @@ def refused(instruction, error, match, *, link="shm"):
         with pytest.raises(error, match=match) as caught:
             client.predict(observation(instruction))
         assert client.predict(observation()).actions[0, 0] == 2
-        assert worker.health().served == 1
+        assert worker.figures().served == 1
     return caught.value
 
 

@@ -7,16 +7,20 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from running_service import room, wait_until
 
+from rpent_box.client.connecting import ask_figures
 from rpent_box.client.model_client import ModelClient
 from rpent_box.contracts.messages import EpisodeKey
 from rpent_box.contracts.observation import Observation
 from rpent_box.errors import PeerGone, WorkerFailed
+from rpent_box.transport.channel import ClientChannel
 from rpent_box.transport.lease import Lease
 from rpent_box.worker.serve import THREAD_VARIABLES, pin_threads
 
@@ -71,6 +75,10 @@ def connect(paths, **more):
     return ModelClient.connect(
         paths.worker_endpoint, client="test", box=paths, timeout_s=START_S, **more
     )
+
+
+def connect_without_box(paths):
+    return ModelClient.connect(paths.worker_endpoint, client="test", box=None, timeout_s=START_S)
 
 
 def look():
@@ -144,6 +152,45 @@ def test_a_busy_socket_ends_with_1_and_says_who_has_it(start, paths):
     assert second.wait(START_S) == 1
     assert "is in use" in second.log()
     assert "Traceback" not in second.log()
+
+
+def test_batches_of_mini_wam_answer_as_single_predictions_to_the_last_bit(start, paths):
+    pytest.importorskip(
+        "onnxruntime", reason="needs onnxruntime: pip install 'rpent-box[mini-wam]'"
+    )
+    from mini_wam_golden import golden_observation, predict, shipped
+
+    shown = golden_observation()
+    hand = shown.proprio["eef_position"]
+    moved = [
+        replace(shown, proprio={**shown.proprio, "eef_position": hand + np.float32(0.003 * n)})
+        for n in range(12)
+    ]
+    endpoint = f"--endpoint={paths.worker_endpoint}"
+    # Long: the test is about batches, and a busy machine sends the third client late.
+    worker = start("mini-wam", endpoint, "--platform=libero", "--max-wait-ms=2000")
+    worker.stdout.readline()
+
+    def ask(number, client):
+        return [client.predict(seen).actions for seen in moved[number::3]]
+
+    with ExitStack() as life:
+        clients = [life.enter_context(connect_without_box(paths)) for _ in range(3)]
+        pool = life.enter_context(ThreadPoolExecutor(3))
+        answers = list(pool.map(ask, range(3), clients, timeout=START_S))
+        channel = ClientChannel.connect(
+            paths.worker_endpoint, client="figures", box=None, timeout_s=START_S
+        )
+        life.callback(channel.close)
+        figures = ask_figures(channel, timeout_s=START_S)
+    assert figures.served == 12
+    # The first of a size is predicted one by one too: at least one more was inferred at once.
+    assert any(size > 1 and times > 1 for size, times in figures.batches.items()), figures.batches
+    model = shipped()
+    for number, chunks in enumerate(answers):
+        alone = [predict(model, seen).actions for seen in moved[number::3]]
+        assert np.abs(np.array(chunks) - np.array(alone)).max() < 1e-5
+        assert np.array_equal(chunks, alone)
 
 
 def test_threads_are_pinned_for_what_is_imported_later(monkeypatch):

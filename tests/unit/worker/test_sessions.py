@@ -175,19 +175,20 @@ def test_a_reset_that_raises_comes_back_as_an_error():
             client.reset()
 
 
-def test_a_killed_client_loses_its_session_long_before_it_would_be_idle():
+@pytest.mark.parametrize("predicts", [True, False])
+def test_a_killed_client_loses_its_session_long_before_it_would_be_idle(predicts):
     model = FakeModel(STATEFUL)
     with running(model) as worker:
         survivor = worker.client("survivor")
         survivor.predict(observation())
         channel = survivor._channel
         context = multiprocessing.get_context("spawn")
-        predicted = context.Event()
+        is_there = context.Event()
         victim = context.Process(
-            target=_predict_and_wait, args=(channel.endpoint, channel._box, predicted)
+            target=_be_there, args=(channel.endpoint, channel._box, is_there, predicts)
         )
         victim.start()
-        assert predicted.wait(60.0)
+        assert is_there.wait(60.0)
         assert worker.health().sessions == 2
         os.kill(victim.pid, signal.SIGKILL)
         victim.join(5.0)
@@ -195,10 +196,13 @@ def test_a_killed_client_loses_its_session_long_before_it_would_be_idle():
         assert survivor.predict(observation()).actions[0, 0] == 2
 
 
-def _predict_and_wait(endpoint, box, predicted):
-    with ModelClient.connect(endpoint, client="victim", box=box, timeout_s=PATIENCE_S) as client:
-        client.predict(observation())
-        predicted.set()
+def _be_there(endpoint, box, is_there, predicts):
+    with ModelClient.connect(
+        endpoint, client="victim", box=box, timeout_s=PATIENCE_S, image_size=(32, 48)
+    ) as client:
+        if predicts:
+            client.predict(observation())
+        is_there.set()
         signal.pause()
 
 

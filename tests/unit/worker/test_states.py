@@ -91,15 +91,13 @@ def test_a_model_that_refuses_a_blank_scene_is_served_all_the_same():
         assert worker.client().predict(observation()).actions[0, 0] == 1
 
 
-def test_health_counts_what_was_served_and_how_long_the_model_was_busy():
+def test_health_counts_what_waits_and_who_is_remembered():
     with running(FakeModel()) as worker:
         client = worker.client()
-        for _ in range(3):
-            client.predict(observation("sleep 0.02"))
+        client.predict(observation())
         health = client.health()
 
-    assert health.served == 3
-    assert 0.06 <= health.busy_s < health.uptime_s
+    assert health.uptime_s > 0.0
     assert (health.queued, health.in_flight, health.sessions) == (0, 0, 1)
 
 

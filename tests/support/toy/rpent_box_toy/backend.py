@@ -61,6 +61,7 @@ class ToyBackendOptions(Struct, frozen=True, kw_only=True):
     future_side: Annotated[
         int, Meta(description="Pixels a side of a future frame; 0: it foresees nothing.")
     ] = 0
+    infer_s: Annotated[float, Meta(description="Seconds that a prediction takes.")] = 0.0
     load_delay_s: Annotated[float, Meta(description="Seconds that loading takes.")] = 0.0
 
 
@@ -78,6 +79,7 @@ class ToyBackend:
     def predict(self, request: PredictionInput) -> ActionChunk:
         if request.options:
             raise BadOption(f"toy knows no option {', '.join(request.options)}")
+        time.sleep(self._options.infer_s)
         proprio = request.observation.proprio
         offset = (proprio["goal"] - proprio["position"]) / STEP
         rows = []

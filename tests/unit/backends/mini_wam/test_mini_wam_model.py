@@ -4,15 +4,18 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 import pytest
 from mini_wam_parts import INSTRUCTION, FakeSession, model, observation, request
+from numpy.typing import NDArray
 
 from rpent_box.backends.mini_wam import BACKEND
 from rpent_box.backends.mini_wam.model import load
 from rpent_box.backends.mini_wam.options import MiniWamOptions
+from rpent_box.backends.mini_wam.session import Arrays
 from rpent_box.contracts.checks import check_actions, check_observation
 from rpent_box.errors import BadActions, BadObservation, BadOption
 from rpent_box.worker.backend import BatchingBackend, LoadContext, PredictionInput
@@ -59,11 +62,54 @@ def test_a_batch_keeps_the_order_of_its_requests() -> None:
     assert firsts == pytest.approx([1.0, 0.0, 0.2])
 
 
-def test_the_session_is_run_once_for_a_batch() -> None:
+def sizes_asked(session: FakeSession) -> list[int]:
+    sizes = [len(inputs["images"]) for inputs in session.inputs]
+    session.inputs.clear()
+    return sizes
+
+
+def test_the_first_batch_of_a_size_is_compared_with_single_predictions() -> None:
     session = FakeSession()
-    model(session).predict_batch([request(observation())] * 16)
-    assert len(session.asked) == 1
-    assert session.inputs[0]["images"].shape == (16, 2, 128, 128, 3)
+    loaded = model(session)
+    loaded.predict_batch([request(observation())] * 16)
+    assert sizes_asked(session) == [16, *[1] * 16, 16]
+    loaded.predict_batch([request(observation())] * 16)
+    assert sizes_asked(session) == [16]
+    loaded.predict_batch([request(observation())] * 2)
+    assert sizes_asked(session) == [2, 1, 1, 2]
+
+
+class OrderedSession(FakeSession):
+    """Adds up in another order for a batch of three: the last bits differ."""
+
+    def run(self, outputs: Sequence[str], inputs: Arrays) -> dict[str, NDArray[np.float32]]:
+        answers = super().run(outputs, inputs)
+        if len(inputs["images"]) == 3:
+            answers["actions"] = np.nextafter(answers["actions"], np.float32(2))
+        return answers
+
+
+def test_a_size_whose_bits_differ_is_never_inferred_at_once() -> None:
+    session = OrderedSession()
+    loaded = model(session)
+    requests = [request(observation(primary=level)) for level in (255, 0, 51)]
+    alone = [loaded.predict(one).actions for one in requests]
+    sizes_asked(session)
+    for asked in ([3, *[1] * 6], [1, 1, 1], [1, 1, 1]):
+        together = [chunk.actions for chunk in loaded.predict_batch(requests)]
+        assert np.array_equal(together, alone)
+        assert sizes_asked(session) == asked
+    loaded.predict_batch(requests[:2])
+    loaded.predict_batch(requests[:2])
+    assert sizes_asked(session) == [2, 1, 1, 2, 2]
+
+
+def test_a_bit_that_the_limits_of_the_actions_hide_is_found() -> None:
+    loaded = model(OrderedSession())
+    loaded.predict_batch([request(observation(primary=255))] * 3)
+    seen = request(observation(primary=51))
+    for chunk in loaded.predict_batch([seen] * 3):
+        assert np.array_equal(chunk.actions, loaded.predict(seen).actions)
 
 
 def test_a_known_instruction_is_known_however_it_is_written() -> None:

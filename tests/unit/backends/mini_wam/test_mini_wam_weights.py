@@ -61,11 +61,11 @@ def test_a_full_batch_answers_as_one_by_one() -> None:
         PredictionInput(observation=varied(number), session=str(number))
         for number in range(model.meta.max_batch)
     ]
-    together = model.predict_batch(requests)
     alone = [model.predict(request) for request in requests]
-    for one, many in zip(alone, together, strict=True):
-        assert np.abs(one.actions - many.actions).max() < 1e-5
-        assert one.value == pytest.approx(many.value, abs=1e-5)
+    for together in (model._together(requests), model.predict_batch(requests)):
+        for one, many in zip(alone, together, strict=True):
+            assert np.abs(one.actions - many.actions).max() < 1e-5
+            assert one.value == pytest.approx(many.value, abs=1e-5)
     assert np.abs(alone[0].actions - alone[5].actions).max() > 1e-3
 
 
