@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from rpent_box_libero.substeps import MeasuredSim
+from rpent_box_libero.simulation import LeanSim
 
 _NEVER_WRITTEN = ("mesh_", "tex_", "bvh_", "hfield_", "skin_", "name", "text_", "tuple_", "paths")
 """Geometry, pixels and names: a quarter of a gigabyte that no simulation step changes."""
@@ -35,11 +35,11 @@ class SceneSnapshot:
         """Hold the GL context of `sim`, which is about to be freed."""
         self._context = sim._render_context_offscreen or self._context
 
-    def renew(self) -> MeasuredSim:
+    def renew(self) -> LeanSim:
         """Return a simulation as if just compiled: the model restored, the data new."""
         for name, values in self._pristine.items():
             getattr(self._model, name)[...] = values
-        sim = MeasuredSim(self._model)
+        sim = LeanSim(self._model)
         if self._context is not None:
             self._context.gl_ctx.make_current()  # someone else may have drawn in between
             self._context.sim, self._context.model = sim, sim.model

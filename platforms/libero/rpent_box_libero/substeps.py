@@ -22,7 +22,6 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 from robosuite.controllers.osc import OperationalSpaceController
-from robosuite.utils.binding_utils import MjSim
 from robosuite.utils.control_utils import (
     nullspace_torques,
     opspace_matrices,
@@ -30,30 +29,10 @@ from robosuite.utils.control_utils import (
 )
 
 from rpent_box.errors import SimulatorError
+from rpent_box_libero.simulation import LeanSim
 
 _VELOCITIES_TOO = mujoco.mjtStage.mjSTAGE_VEL
 """Stage up to which everything is measured already: positions, contacts, velocities."""
-
-
-class MeasuredSim(MjSim):  # type: ignore[misc]  # robosuite is untyped
-    """A simulation that can be told that nothing has moved since it was last measured."""
-
-    is_measured = False
-    """Whether `forward` was called since positions, velocities or the model changed."""
-
-    def step(self, with_udd: bool = True) -> None:  # noqa: FBT001, FBT002 - robosuite's signature
-        """Integrate once."""
-        model, data = self.model._model, self.data._data
-        measured, self.is_measured = self.is_measured, False
-        before_s = data.time
-        if measured and before_s > 0:
-            mujoco.mj_checkPos(model, data)
-            mujoco.mj_checkVel(model, data)
-            if data.time == before_s:
-                mujoco.mj_step2(model, data)
-                return
-            # The physics has blown up, and MuJoCo has reset everything: nothing is measured.
-        mujoco.mj_step(model, data)
 
 
 class ArmSubsteps:
@@ -62,7 +41,7 @@ class ArmSubsteps:
     Leaves everything in robosuite's robot, controller and gripper as their own code would.
     """
 
-    def __init__(self, robot: Any, sim: MeasuredSim) -> None:  # noqa: ANN401
+    def __init__(self, robot: Any, sim: LeanSim) -> None:  # noqa: ANN401
         _require_known(robot)
         self._robot, self._controller, self._sim = robot, robot.controller, sim
         self._model, self._data = sim.model._model, sim.data._data
