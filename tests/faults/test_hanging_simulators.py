@@ -313,9 +313,12 @@ def test_a_worker_that_dies_while_a_replacement_starts_is_what_is_told(folder):
 class InterruptsTheRestart(BoxSeen):
     """Presses Ctrl-C a moment after a restart has begun."""
 
+    timer: threading.Timer | None = None
+
     def on_restart(self, episode, restart):
         super().on_restart(episode, restart)
-        threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+        self.timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
+        self.timer.start()
 
 
 @pytest.mark.parametrize(
@@ -335,6 +338,9 @@ def test_an_interrupted_restart_leaves_nothing_behind(folder, how, words):
         with pytest.raises(KeyboardInterrupt):
             run_episodes(config, recorder)
     finally:
+        # Where it ended otherwise, and sooner, the interrupt must not end the tests themselves.
+        if recorder.timer is not None:
+            recorder.timer.cancel()
         signal.signal(signal.SIGINT, before)
     assert len(recorder.restarts) == 1
     manifest = read_manifest(only_run(folder))
