@@ -211,6 +211,9 @@ def _be_lost(how: str) -> None:
         case "hang":
             time.sleep(3600)
         case "native":
+            # A signal would end this sleep, and with it the process: native code that computes goes
+            # on. Another thread is told of the signal; only this one could heed it.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             # Through this door the interpreter's lock is kept: no other thread of it goes on.
             ctypes.PyDLL(None).sleep(3600)
         case "spin":
