@@ -13,11 +13,13 @@ from rpent_box.evaluate.checking import CheckedPrograms
 from rpent_box.evaluate.config import THREADS, ProgramsConfig, StartWatcher
 from rpent_box.evaluate.resources import Resources, build_images_of, find_resources
 from rpent_box.launch.box import Box
+from rpent_box.launch.checkpoints import require_usable
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Program
 from rpent_box.launch.recipe import Target, platform_target
 from rpent_box.launch.simulator import simulator_program
-from rpent_box.launch.worker import worker_program
+from rpent_box.launch.worker import require_gpu, worker_program
+from rpent_box.sim.platform import Suite
 
 WORKER_LOG = "worker.log"
 SIMULATOR_LOG = "simulator.log"
@@ -94,6 +96,22 @@ class Recipes(Struct, frozen=True, kw_only=True):
             image=self.simulator.image,
             worker=place,
             cuda_device=self.config.platform_cuda_device,
+        )
+
+
+def require_worker(
+    config: ProgramsConfig, checked: CheckedPrograms, launcher: Launcher, suites: Sequence[Suite]
+) -> None:
+    """Refuse, before anything is built, what an owned worker could not do here or could not load.
+
+    Raises `LaunchError`, `BadCheckpoint`.
+    """
+    if checked.spec is None or checked.needs is None:
+        return
+    require_gpu(checked.spec, checked.needs, launcher)
+    for suite in suites:
+        require_usable(
+            checked.spec, config.backend_arguments, config.checkpoint, checked.plugin.name, suite
         )
 
 

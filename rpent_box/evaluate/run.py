@@ -21,19 +21,18 @@ from rpent_box.contracts.control_messages import (
 from rpent_box.errors import RpentBoxError
 from rpent_box.evaluate.checking import Checked, check
 from rpent_box.evaluate.config import RunConfig, RunWatcher, SilentWatcher
-from rpent_box.evaluate.programs import Recipes, gather
+from rpent_box.evaluate.programs import Recipes, gather, require_worker
 from rpent_box.evaluate.resources import image_ids
 from rpent_box.evaluate.seat import Patience, SimulatorSeat
 from rpent_box.evaluate.starting import Programs, wait_both
 from rpent_box.evaluate.summary import RunSummary, figures, video_paths
 from rpent_box.evaluate.watchdog import play_again_if_lost
 from rpent_box.launch.box import Box
-from rpent_box.launch.checkpoints import checkpoint_of_run, require_usable
+from rpent_box.launch.checkpoints import checkpoint_of_run
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.place import WorkerPlace
 from rpent_box.launch.program import Launcher, Program
 from rpent_box.launch.simulator import simulator_output_dir
-from rpent_box.launch.worker import require_gpu
 from rpent_box.sim.manifest import SimulatorFacts, WorkerFacts
 from rpent_box.sim.planning import require_suite
 from rpent_box.sim.record import RunRecord, Started
@@ -53,7 +52,7 @@ def run_episodes(config: RunConfig, watcher: RunWatcher) -> RunSummary:
     checked = check(config)
     launcher, why = choose_launcher(checked.launcher)
     watcher.on_launcher(launcher.name, why)
-    _check_worker(config, checked, launcher)
+    require_worker(config, checked, launcher, [checked.suite])
     recipes = gather(config, checked, launcher, watcher)
     # Last, because gigabytes are hashed.
     checkpoint = _inspect(config, checked, watcher)
@@ -198,23 +197,6 @@ class _Run(Struct, frozen=True):
             videos=video_paths(record.run_dir, record.rows),
             **asdict(figures(record.rows)),
         )
-
-
-def _check_worker(config: RunConfig, checked: Checked, launcher: Launcher) -> None:
-    """Refuse, before anything is built, what an owned worker could not do here or could not load.
-
-    Raises `LaunchError`, `BadCheckpoint`.
-    """
-    if checked.spec is None or checked.needs is None:
-        return
-    require_gpu(checked.spec, checked.needs, launcher)
-    require_usable(
-        checked.spec,
-        config.backend_arguments,
-        config.checkpoint,
-        checked.plan.platform,
-        checked.suite,
-    )
 
 
 def _inspect(config: RunConfig, checked: Checked, watcher: RunWatcher) -> CheckpointManifest | None:

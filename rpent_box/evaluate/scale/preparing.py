@@ -10,13 +10,12 @@ from msgspec import Struct
 
 from rpent_box.contracts.checkpoint import CheckpointManifest
 from rpent_box.evaluate.config import StartWatcher
-from rpent_box.evaluate.programs import Recipes, gather
+from rpent_box.evaluate.programs import Recipes, gather, require_worker
 from rpent_box.evaluate.scale.checking import CheckedEvaluation
 from rpent_box.evaluate.scale.config import EvalConfig
-from rpent_box.launch.checkpoints import checkpoint_of_run, require_usable
+from rpent_box.launch.checkpoints import checkpoint_of_run
 from rpent_box.launch.choose import choose_launcher
 from rpent_box.launch.program import Launcher
-from rpent_box.launch.worker import require_gpu
 from rpent_box.sim.planning import require_suite
 
 
@@ -40,7 +39,7 @@ def prepare(config: EvalConfig, checked: CheckedEvaluation, watcher: StartWatche
     """
     launcher, why = choose_launcher(checked.launcher)
     watcher.on_launcher(launcher.name, why)
-    _check_worker(config, checked, launcher)
+    require_worker(config, checked, launcher, checked.suites)
     recipes = gather(config, checked, launcher, watcher)
     # Last, because gigabytes are hashed.
     checkpoint = _inspect(config, checked, watcher)
@@ -58,24 +57,6 @@ def require_suites(files: CheckpointManifest, checked: CheckedEvaluation) -> Non
     """Raise `BadCheckpoint` when `files` are tied to suites, and one that is played is not it."""
     for suite in checked.suites:
         require_suite(files, suite)
-
-
-def _check_worker(config: EvalConfig, checked: CheckedEvaluation, launcher: Launcher) -> None:
-    """Refuse, before anything is built, what an owned worker could not do here or could not load.
-
-    Raises `LaunchError`, `BadCheckpoint`.
-    """
-    if checked.spec is None or checked.needs is None:
-        return
-    require_gpu(checked.spec, checked.needs, launcher)
-    for suite in checked.suites:
-        require_usable(
-            checked.spec,
-            config.backend_arguments,
-            config.checkpoint,
-            checked.plan.platform,
-            suite,
-        )
 
 
 def _inspect(
