@@ -32,7 +32,7 @@ def inspect(options: MiniWamOptions, path: Path, platform: str) -> Inspection:
             "action_horizon": str(manifest.action_horizon),
             "execute_steps": str(manifest.action_horizon),
             "instructions": " | ".join(manifest.instructions),
-            "tasks": manifest.data.get("tasks", "not stated"),
+            "rows_by_lesson": manifest.data.get("rows_by_lesson", "not stated"),
         },
     )
 

@@ -1,56 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Demonstrations as training needs them: all shards in memory, frames reduced by the adapter."""
+"""Demonstrations as training needs them: the numbers in memory, the frames on the disk."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from rpent_box.backends.mini_wam.adapter.encode import (
-    CAMERA_ROLES,
-    PROPRIO_SCHEMA,
-    join_proprio,
-    shrink,
+from rpent_box.backends.mini_wam.adapter.encode import join_proprio
+from rpent_box.backends.mini_wam.demonstrations import (
+    EXECUTED_STEPS,
+    Demonstrations,
+    read_demonstrations,
 )
+from rpent_box.backends.mini_wam.frames import Frames, cached_frames
 from rpent_box.backends.mini_wam.manifest import Statistics
-from rpent_box.backends.mini_wam.text import encode_instruction
+from rpent_box.backends.mini_wam.reserved import is_reserved
 from rpent_box.errors import BadOption
 
 HELD_OUT_EVERY = 17
-"""Each 17th episode of a seed judges and does not teach."""
+"""Each 17th episode of a lesson judges and does not teach."""
 SMALLEST_DEVIATION = 0.01
 """A number that hardly moves would be blown up by dividing by its deviation."""
+ROWS_TO_THE_FUTURE = 2
+"""Two rows of five control steps: as far as an action chunk reaches."""
+
+
+class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A folder of demonstrations, as a checkpoint remembers it."""
+
+    folder: str
+    sha256: str
+    seed: str
+    student: str
+    """Whose actions it holds beside the expert's; empty for none."""
+    episodes: int
+    rows: int
+    rows_by_lesson: dict[str, int]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows of all shards, first axis the row."""
+    """Rows of all folders, first axis the row."""
 
-    images: NDArray[np.uint8]
-    """[rows, camera, 128, 128, 3]"""
+    frames: Frames
     proprio: NDArray[np.float32]
     """[rows, 9], not normalised."""
-    instruction: NDArray[np.float32]
-    """[rows, TEXT_FEATURES]"""
+    sentence: NDArray[np.int64]
+    """Of the row, in `sentences`."""
+    lesson: NDArray[np.int64]
+    """Of the row, in `lessons`."""
     actions: NDArray[np.float32]
-    """[rows, 10, 7]"""
+    """[rows, 10, 7]: what the expert would do."""
+    executed: NDArray[np.float32]
+    """[rows, 10, 7]: what was done; wherever there is a future."""
     places: NDArray[np.float32]
     """[rows, 6]: the thing's and the goal's position."""
     progress: NDArray[np.float32]
-    next_row: NDArray[np.int64]
+    future: NDArray[np.int64]
+    """The row ten control steps later, or -1 where the episode ends before."""
     held_out: NDArray[np.bool_]
     student_acts: NDArray[np.bool_]
-    headers: tuple[dict[str, Any], ...]
+    sentences: tuple[str, ...]
+    lessons: tuple[str, ...]
+    sources: tuple[Source, ...]
 
-    @property
-    def instructions(self) -> tuple[str, ...]:
-        return tuple(sorted({str(header["instruction"]) for header in self.headers}))
+    def __len__(self) -> int:
+        return len(self.actions)
 
     def statistics(self) -> Statistics:
         """Return mean and deviation of the proprio of the rows that teach."""
@@ -62,50 +85,98 @@ class Dataset:
         )
 
 
-def read_dataset(folders: Sequence[Path]) -> Dataset:
-    """Read all shards of `folders`, in order of their names. Raises `BadOption` for none."""
-    paths = [path for folder in folders for path in sorted(folder.glob("*.npz"))]
-    if not paths:
-        raise BadOption(
-            f"no demonstrations (*.npz) in {', '.join(str(folder) for folder in folders)}",
-            hint="Make some: python -m rpent_box_libero.teaching.demonstrate --out DIR",
-        )
+def read_dataset(folders: Sequence[Path], cache: Path) -> Dataset:
+    """Read all rows of `folders`, decoding what frames `cache` lacks.
+
+    Raises `BadOption`, also for a sentence that is reserved for scoring.
+    """
+    read = [read_demonstrations(folder) for folder in folders]
+    for one in read:
+        for text in filter(is_reserved, one.sentences):
+            raise BadOption(f"{one.folder} teaches a sentence that LIBERO-Pro scores: {text!r}")
+    sentences = sorted({text for one in read for text in one.sentences})
+    lessons = sorted({episode.lesson for one in read for episode in one.episodes})
+    held_out = _held_out(read)
     parts: list[dict[str, NDArray[Any]]] = []
-    headers: list[dict[str, Any]] = []
     rows = 0
-    for path in paths:
-        part, header = _read_shard(path, rows)
-        rows += len(part["actions"])
-        parts.append(part)
-        headers.append(header)
+    for one in read:
+        tasks = np.array([sentences.index(text) for text in one.sentences])
+        for episode in one.episodes:
+            part = _numbers(episode.columns(), tasks, rows_before=rows)
+            part["lesson"] = np.full(episode.rows, lessons.index(episode.lesson))
+            part["held_out"] = np.full(episode.rows, held_out[len(parts)])
+            parts.append(part)
+            rows += episode.rows
+    if not parts:
+        raise BadOption(f"no episodes in {', '.join(str(folder) for folder in folders)}")
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return Dataset(**columns, headers=tuple(headers))
+    return Dataset(
+        **columns,
+        frames=Frames(cached_frames(one, cache) for one in read),
+        sentences=tuple(sentences),
+        lessons=tuple(lessons),
+        sources=tuple(_source(one) for one in read),
+    )
 
 
-def _read_shard(path: Path, rows_before: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    with np.load(path, allow_pickle=False) as shard:
-        header: dict[str, Any] = json.loads(str(shard["header"]))
-        rows = len(shard["actions"])
-        frames = {role: shard[f"image_{role}"] for role in CAMERA_ROLES}
-        measured = {name: shard[name] for name in PROPRIO_SCHEMA}
-        following = shard["next_row"]
-        text = encode_instruction(str(header["instruction"]))
-        part: dict[str, NDArray[Any]] = {
-            "images": np.stack(
-                [[shrink(frames[role][row], role) for role in CAMERA_ROLES] for row in range(rows)]
-            ),
-            "proprio": np.stack(
-                [
-                    join_proprio({name: vectors[row] for name, vectors in measured.items()})
-                    for row in range(rows)
-                ]
-            ),
-            "instruction": np.repeat(text[None], rows, 0),
-            "actions": shard["actions"],
-            "places": np.concatenate([shard["thing_position"], shard["goal_position"]], 1),
-            "progress": shard["progress"],
-            "next_row": np.where(following >= 0, following + rows_before, -1),
-            "student_acts": shard["student_acts"],
-            "held_out": shard["episode"] % HELD_OUT_EVERY == HELD_OUT_EVERY - 1,
+def _held_out(read: Sequence[Demonstrations]) -> list[bool]:
+    """Return for each episode of all folders whether it is held out."""
+    seen: Counter[str] = Counter()
+    chosen = []
+    for episode in (episode for one in read for episode in one.episodes):
+        seen[episode.lesson] += 1
+        chosen.append(seen[episode.lesson] % HELD_OUT_EVERY == 0)
+    return chosen
+
+
+def _numbers(
+    columns: dict[str, NDArray[Any]], tasks: NDArray[np.int64], *, rows_before: int
+) -> dict[str, NDArray[Any]]:
+    """Return an episode's rows as `Dataset` holds them."""
+    state = columns["observation.state"].astype(np.float32)
+    rows = len(state)
+    after = np.arange(rows) + ROWS_TO_THE_FUTURE
+    done = columns["executed_action"].astype(np.float32)
+    following = np.concatenate([done[1:], np.zeros((1, EXECUTED_STEPS, 7), np.float32)])
+    return {
+        "proprio": np.stack([_proprio(row) for row in state]),
+        "sentence": tasks[columns["task_index"]],
+        "actions": columns["action"].astype(np.float32),
+        "executed": np.concatenate([done, following], 1),
+        "places": np.concatenate(
+            [columns["thing_position"], columns["goal_position"]], 1, dtype=np.float32
+        ),
+        "progress": columns["progress"].astype(np.float32).reshape(rows),
+        "future": np.where(after < rows, after + rows_before, -1),
+        "student_acts": columns["student_acts"].astype(bool),
+    }
+
+
+def _proprio(state: NDArray[np.float32]) -> NDArray[np.float32]:
+    return join_proprio(
+        {
+            "eef_position": state[:3],
+            "eef_quaternion_xyzw": state[3:7],
+            "gripper_qpos": state[7:],
         }
-    return part, header
+    )
+
+
+def _source(one: Demonstrations) -> Source:
+    rows: Counter[str] = Counter()
+    for episode in one.episodes:
+        rows[episode.lesson] += episode.rows
+    return Source(
+        folder=one.folder.name,
+        sha256=one.sha256,
+        seed=str(one.recipe.get("seed", "not stated")),
+        student=str(one.recipe.get("student", "")),
+        episodes=len(one.episodes),
+        rows=one.rows,
+        rows_by_lesson=dict(sorted(rows.items())),
+    )
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """Return what tells two data sets apart."""
+    return msgspec.json.encode([source.sha256 for source in dataset.sources]).decode()

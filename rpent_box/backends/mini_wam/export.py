@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,15 @@ import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
 
 from rpent_box.backends.mini_wam.adapter.encode import CAMERA_ROLES, IMAGE_SIZE
+from rpent_box.backends.mini_wam.deploy import (
+    ROUNDED_FROM,
+    ExportedImagination,
+    ExportedPolicy,
+    to_codes,
+)
 from rpent_box.backends.mini_wam.manifest import (
     FUTURE_FILE,
     MANIFEST_FILE,
@@ -34,9 +42,7 @@ from rpent_box.backends.mini_wam.network import (
     ACTION_HORIZON,
     FUTURE_SIZE,
     PROPRIO_DIM,
-    THOUGHT,
-    ExportedImagination,
-    ExportedPolicy,
+    WIDTH,
     MiniWamNetwork,
 )
 from rpent_box.backends.mini_wam.session import (
@@ -109,9 +115,44 @@ def write_onnx(graph: Graph, path: Path, *, statistics_sha256: str) -> None:
         dynamo=False,
     )
     model = onnx.load(str(path))
+    store_rounded(model.graph)
     model.metadata_props.add(key=STATISTICS_KEY, value=statistics_sha256)
     onnx.checker.check_model(model)
     onnx.save(model, str(path))
+
+
+def store_rounded(graph: onnx.GraphProto) -> None:
+    """Store each rounded layer's weights as int8 and scales, and what makes float32 of them.
+
+    Not as `DequantizeLinear`, which onnxruntime keeps and would then compute in 8 bits: a cast and
+    a product of constants it computes once, when it opens the file.
+    """
+    undo = []
+    for stored in [one for one in graph.initializer if _is_rounded(one)]:
+        codes, scales = to_codes(torch.from_numpy(numpy_helper.to_array(stored).copy()))
+        name = stored.name
+        graph.initializer.remove(stored)
+        graph.initializer.extend(
+            [
+                numpy_helper.from_array(codes.numpy().astype(np.int8), f"{name}.codes"),
+                numpy_helper.from_array(scales.numpy(), f"{name}.scales"),
+            ]
+        )
+        undo += [
+            helper.make_node("Cast", [f"{name}.codes"], [f"{name}.whole"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", [f"{name}.whole", f"{name}.scales"], [name]),
+        ]
+    for node in reversed(undo):
+        graph.node.insert(0, node)
+
+
+def _is_rounded(stored: onnx.TensorProto) -> bool:
+    return (
+        stored.data_type == TensorProto.FLOAT
+        and len(stored.dims) == 2
+        and stored.dims[0] * stored.dims[1] >= ROUNDED_FROM
+        and stored.name.endswith(".weight")
+    )
 
 
 def compare(graph: Graph, path: Path) -> float:
@@ -132,20 +173,23 @@ def compare(graph: Graph, path: Path) -> float:
 def example(batch: int) -> dict[str, NDArray[Any]]:
     """Return inputs of the right shapes, the same each time."""
     rng = np.random.default_rng(0)
-    shape = (batch, len(CAMERA_ROLES), IMAGE_SIZE, IMAGE_SIZE, 3)
+    shape = (batch, len(CAMERA_ROLES), 3, IMAGE_SIZE, IMAGE_SIZE)
     words = rng.normal(size=(batch, TEXT_FEATURES)).astype(np.float32)
     return {
         "images": rng.integers(0, 256, shape, dtype=np.uint8),
         "proprio": rng.normal(size=(batch, PROPRIO_DIM)).astype(np.float32),
         "instruction": words / np.linalg.norm(words, axis=1, keepdims=True),
-        "thought": np.abs(rng.normal(size=(batch, THOUGHT))).astype(np.float32),
+        "thought": rng.normal(size=(batch, WIDTH)).astype(np.float32),
         "actions": rng.normal(size=(batch, ACTION_HORIZON, ACTION_DIM)).astype(np.float32),
     }
 
 
 def describe(record: TrainingRecord, hashes: dict[str, str]) -> Manifest:
     """Return the manifest; `hashes` are the files' SHA-256."""
-    students = sorted({str(header["student"]) for header in record.data} - {""})
+    sources = record.sources
+    lessons: Counter[str] = Counter()
+    for source in sources:
+        lessons.update(source.rows_by_lesson)
     return Manifest(
         platform="libero",
         action_space=LIBERO_OSC_DELTA.id,
@@ -159,15 +203,13 @@ def describe(record: TrainingRecord, hashes: dict[str, str]) -> Manifest:
         weights_sha256=hashes[WEIGHTS_FILE],
         future_sha256=hashes[FUTURE_FILE],
         data={
-            "generator": "rpent_box_libero.teaching.demonstrate",
-            "tasks": ", ".join(
-                sorted({f"{header['suite']} {header['task']}" for header in record.data})
-            ),
-            "seeds": ", ".join(sorted({str(header["seed"]) for header in record.data})),
-            "episodes": str(record.episodes),
-            "rows": str(record.rows),
+            "datasets": "; ".join(f"{source.folder} {source.sha256}" for source in sources),
+            "seeds": ", ".join(source.seed for source in sources),
+            "episodes": str(sum(source.episodes for source in sources)),
+            "rows": str(sum(source.rows for source in sources)),
+            "rows_by_lesson": ", ".join(f"{name} {lessons[name]}" for name in sorted(lessons)),
             "rows_from_students": str(record.student_rows),
-            "students": "; ".join(students),
+            "students": "; ".join(sorted({source.student for source in sources} - {""})),
         },
         training={
             **{name: str(value) for name, value in msgspec.structs.asdict(record.recipe).items()},

@@ -47,7 +47,8 @@ class Statistics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything about a checkpoint that its weights file cannot say."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
+    """2 since frames come as planes: one per colour, not one triple per pixel."""
     platform: str
     action_space: str
     action_horizon: int

@@ -21,7 +21,7 @@ from rpent_box.backends.mini_wam.manifest import (
     Checkpoint,
     Manifest,
 )
-from rpent_box.backends.mini_wam.options import MiniWamOptions
+from rpent_box.backends.mini_wam.options import MiniWamOptions, Sight
 from rpent_box.backends.mini_wam.session import FUTURE_OUTPUTS, POLICY_OUTPUTS, OnnxSession, Session
 from rpent_box.backends.mini_wam.text import plain
 from rpent_box.backends.request_options import refuse_unknown_options
@@ -33,6 +33,8 @@ from rpent_box.worker.backend import LoadContext, PredictionInput
 
 MAX_BATCH = 16
 BUILT_IN = Path(__file__).parent / "weights"
+GREY = 110
+"""Each pixel that a blinded model sees: about as bright as a scene is on average."""
 
 
 class MiniWam:
@@ -44,16 +46,19 @@ class MiniWam:
         imagination: Session | None,
         checkpoint: Checkpoint,
         adapter: Adapter,
+        *,
+        see: Sight = "frames",
     ) -> None:
         self._policy = policy
         self._imagination = imagination
         """None: neither future nor value is given."""
         self._manifest = checkpoint.manifest
         self._adapter = adapter
+        self._see = see
         self._known = {plain(instruction) for instruction in checkpoint.manifest.instructions}
         self._alike: dict[int, bool] = {}
         """Batch size → whether such a batch has computed to the last bit what one by one does."""
-        self._meta = describe(checkpoint, adapter, predicts_future=imagination is not None)
+        self._meta = describe(checkpoint, adapter, predicts_future=imagination is not None, see=see)
 
     @property
     def meta(self) -> ModelMeta:
@@ -103,7 +108,7 @@ class MiniWam:
         observations = [request.observation for request in requests]
         encoded = self._adapter.encode(observations, self._manifest)
         inputs: dict[str, NDArray[Any]] = {
-            "images": encoded.images,
+            "images": self._seen(encoded.images),
             "proprio": encoded.proprio,
             "instruction": encoded.instruction,
         }
@@ -111,12 +116,15 @@ class MiniWam:
         outputs = self._policy.run(POLICY_OUTPUTS, inputs)
         if self._imagination is not None:
             seen: dict[str, NDArray[Any]] = {
-                "images": encoded.images,
+                "images": inputs["images"],
                 "thought": outputs["thought"],
                 "actions": outputs["actions"],
             }
             outputs |= self._imagination.run(FUTURE_OUTPUTS, seen)
         return outputs, {"encode": ready - begun, "infer": time.monotonic() - ready}
+
+    def _seen(self, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        return images if self._see == "frames" else np.full_like(images, GREY)
 
     def reset(self, session: str) -> None:
         """Nothing to forget."""
@@ -168,10 +176,12 @@ def load(options: MiniWamOptions, context: LoadContext) -> MiniWam:
     if options.predict_future:
         imagination = OnnxSession(checkpoint.future, threads=context.threads)
         _check_statistics(imagination, checkpoint.future, checkpoint.manifest)
-    return MiniWam(policy, imagination, checkpoint, adapter)
+    return MiniWam(policy, imagination, checkpoint, adapter, see=options.see)
 
 
-def describe(checkpoint: Checkpoint, adapter: Adapter, *, predicts_future: bool) -> ModelMeta:
+def describe(
+    checkpoint: Checkpoint, adapter: Adapter, *, predicts_future: bool, see: Sight = "frames"
+) -> ModelMeta:
     """Return what the model declares."""
     manifest = checkpoint.manifest
     return ModelMeta(
@@ -194,6 +204,7 @@ def describe(checkpoint: Checkpoint, adapter: Adapter, *, predicts_future: bool)
             "statistics_sha256": manifest.statistics_sha256,
             "licence": manifest.licence,
             "instructions": " | ".join(manifest.instructions),
+            "see": see,
             **{f"data_{name}": text for name, text in manifest.data.items()},
         },
     )

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
+
+Sight: TypeAlias = Literal["frames", "grey"]
 
 
 class MiniWamOptions(Struct, frozen=True, kw_only=True):
@@ -15,3 +17,7 @@ class MiniWamOptions(Struct, frozen=True, kw_only=True):
         bool,
         Meta(description="also return the frame expected after the chunk, and the progress"),
     ] = False
+    see: Annotated[
+        Sight,
+        Meta(description="what the network gets to see: the frames, or, to blind it, plain grey"),
+    ] = "frames"

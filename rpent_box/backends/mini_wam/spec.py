@@ -34,7 +34,7 @@ BACKEND = BackendSpec(
     action_spaces=(LIBERO_OSC_DELTA.id,),
     needs_checkpoint=False,
     needs_gpu=False,
-    memory="100 MB",
+    memory="200 MB",
     licence="Apache-2.0, code and weights",
-    proof="trained, tested and scored with its own weights, on one task of LIBERO",
+    proof="trained and tested with its own weights, scored on 60 of libero_spatial's 500 episodes",
 )

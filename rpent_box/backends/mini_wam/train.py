@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train the network: `python -m rpent_box.backends.mini_wam.train --data DIR --out DIR`.
+"""Train the network: `python -m rpent_box.backends.mini_wam.train --data DIR… --out DIR`.
 
 A fixed number of steps, each a pure function of the seed, its number and the state before it: what
 rows it takes, how they are varied. So a stopped run that goes on from its checkpoint ends where an
@@ -9,19 +9,20 @@ unbroken one ends.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import torch
 from msgspec import Struct
 
-from rpent_box.backends.mini_wam.dataset import Dataset, read_dataset
+from rpent_box.backends.mini_wam.dataset import Dataset, Source, fingerprint, read_dataset
+from rpent_box.backends.mini_wam.deploy import rounded
 from rpent_box.backends.mini_wam.losses import losses
 from rpent_box.backends.mini_wam.manifest import Statistics
 from rpent_box.backends.mini_wam.network import MiniWamNetwork
@@ -48,6 +49,8 @@ class Recipe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of the weights that are exported: an exponential moving average of the trained ones."""
     blind: bool = False
     """Grey frames: a control, not a model."""
+    begins_with: str = ""
+    """SHA-256 of the network whose weights it begins with; empty for random ones."""
 
     def rate(self, step: int) -> float:
         """The learning rate: a warm-up, then a cosine down to 2 %."""
@@ -61,11 +64,8 @@ class TrainingRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     recipe: Recipe
     statistics: Statistics
     instructions: tuple[str, ...]
-    episodes: int
-    rows: int
     student_rows: int
-    data: tuple[dict[str, Any], ...]
-    """The shards' headers."""
+    sources: tuple[Source, ...]
     validation: dict[str, float]
 
 
@@ -79,7 +79,10 @@ class Training:
         self.network = MiniWamNetwork().to(memory_format=torch.channels_last)
         self.average = {name: value.clone() for name, value in self.network.state_dict().items()}
         self.optimizer = torch.optim.AdamW(
-            self.network.parameters(), recipe.learning_rate, weight_decay=recipe.weight_decay
+            self.network.parameters(),
+            recipe.learning_rate,
+            weight_decay=recipe.weight_decay,
+            fused=True,
         )
         self.step = 0
 
@@ -91,7 +94,8 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.rate(self.step)
         self.network.train()
-        result = losses(self.network, self.rows.batch(picked, precision=torch.bfloat16), generator)
+        batch = self.rows.batch(picked, precision=torch.bfloat16, rng=rng)
+        result = losses(self.network, batch, generator)
         self.optimizer.zero_grad()
         result.total.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -101,17 +105,25 @@ class Training:
         return result.parts
 
     def averaged(self) -> MiniWamNetwork:
-        """Return a network with the averaged weights, ready to be judged."""
+        """Return a network with the averaged weights, rounded as an export rounds them."""
         network = MiniWamNetwork()
         network.load_state_dict(self.average)
-        network.eval()
-        return network
+        return rounded(network)
 
-    def save(self, path: Path, fingerprint: str) -> None:
+    def begin_with(self, weights: Path) -> None:
+        """Take the weights of another training's network. Raises `BadOption`."""
+        try:
+            state = torch.load(weights, weights_only=True)
+            self.network.load_state_dict(state)
+        except (OSError, RuntimeError) as error:
+            raise BadOption(f"cannot begin with {weights}: {error}") from error
+        self.average = {name: value.clone() for name, value in state.items()}
+
+    def save(self, path: Path, of: str) -> None:
         """Write a checkpoint whole or not at all."""
         part = path.with_suffix(".part")
         state = {
-            "fingerprint": fingerprint,
+            "fingerprint": of,
             "step": self.step,
             "network": self.network.state_dict(),
             "average": self.average,
@@ -120,10 +132,10 @@ class Training:
         torch.save(state, part)
         part.replace(path)
 
-    def restore(self, path: Path, fingerprint: str) -> None:
+    def restore(self, path: Path, of: str) -> None:
         """Go on from a checkpoint of the same recipe and data. Raises `BadOption`."""
         state = torch.load(path, weights_only=True)
-        if state["fingerprint"] != fingerprint:
+        if state["fingerprint"] != of:
             raise BadOption(
                 f"{path} belongs to another recipe or other data",
                 hint="Choose another --out, or remove that file.",
@@ -136,25 +148,37 @@ class Training:
     def _average(self) -> None:
         keep = min(self.recipe.averaging, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
-            for name, value in self.network.state_dict().items():
-                if value.dtype.is_floating_point:
-                    self.average[name].mul_(keep).add_(value, alpha=1 - keep)
-                else:
-                    self.average[name].copy_(value)
+            pairs = [
+                (self.average[name], value) for name, value in self.network.state_dict().items()
+            ]
+            averages, values = zip(
+                *(pair for pair in pairs if pair[0].dtype.is_floating_point), strict=True
+            )
+            torch._foreach_lerp_(averages, values, 1 - keep)
+            for average, value in pairs:
+                if not value.dtype.is_floating_point:
+                    average.copy_(value)
 
 
 def train(
-    recipe: Recipe, folders: Sequence[Path], out: Path, *, save_every: int, log_every: int
+    recipe: Recipe,
+    dataset: Dataset,
+    out: Path,
+    *,
+    begin_with: Path | None = None,
+    save_every: int,
+    log_every: int,
 ) -> TrainingRecord:
     """Train to the end, going on from `out`'s checkpoint when there is one."""
-    dataset = read_dataset(folders)
     training = Training(recipe, dataset)
-    fingerprint = _fingerprint(recipe, dataset)
+    of = msgspec.json.encode([recipe, fingerprint(dataset)]).decode()
     checkpoint = out / CHECKPOINT_FILE
     if checkpoint.exists():
-        training.restore(checkpoint, fingerprint)
+        training.restore(checkpoint, of)
+    elif begin_with is not None:
+        training.begin_with(begin_with)
     log = Log(out / LOG_FILE)
-    log.write(event="start", step=training.step, rows=len(dataset.actions))
+    log.write(event="start", step=training.step, steps=recipe.steps, rows=len(dataset))
     sums: dict[str, float] = {}
     begun, first = time.monotonic(), training.step
     while training.step < recipe.steps:
@@ -162,10 +186,16 @@ def train(
             sums[name] = sums.get(name, 0.0) + loss / log_every
         if training.step % log_every == 0:
             step_s = (time.monotonic() - begun) / (training.step - first)
-            log.write(event="step", step=training.step, step_s=step_s, **sums)
+            log.write(
+                event="step",
+                step=training.step,
+                steps=recipe.steps,
+                step_s=step_s,
+                **sums,
+            )
             sums = {}
         if training.step % save_every == 0:
-            training.save(checkpoint, fingerprint)
+            training.save(checkpoint, of)
     network = training.averaged()
     judged = validate(network, training.rows)
     log.write(event="validation", step=training.step, **judged)
@@ -173,6 +203,28 @@ def train(
     record = _record(recipe, dataset, judged)
     (out / RECORD_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(record)))
     return record
+
+
+def require_same_held_out(record: Path, dataset: Dataset) -> None:
+    """Raise `BadOption` where the training of `record` learnt from what `dataset` holds out.
+
+    What is held out is counted from the first folder on, so it stays the same for the folders that
+    both trainings begin with, and for no others.
+    """
+    try:
+        before = msgspec.json.decode(record.read_bytes(), type=TrainingRecord).sources
+    except (OSError, msgspec.DecodeError) as error:
+        raise BadOption(f"cannot tell what {record.parent} has learnt from: {error}") from error
+    learnt = [source.sha256 for source in before]
+    given = [source.sha256 for source in dataset.sources]
+    pairs = list(zip(learnt, given, strict=False))
+    alike = next((place for place, (one, other) in enumerate(pairs) if one != other), len(pairs))
+    if twice := set(learnt[alike:]) & set(given[alike:]):
+        names = ", ".join(one.folder for one in dataset.sources if one.sha256 in twice)
+        raise BadOption(
+            f"{record.parent} has learnt from episodes of {names} that would be held out here",
+            hint=f"Begin --data with {', '.join(one.folder for one in before)}, in this order.",
+        )
 
 
 class Log:
@@ -190,19 +242,13 @@ class Log:
         sys.stdout.flush()
 
 
-def _fingerprint(recipe: Recipe, dataset: Dataset) -> str:
-    return msgspec.json.encode([recipe, dataset.headers]).decode()
-
-
 def _record(recipe: Recipe, dataset: Dataset, judged: dict[str, float]) -> TrainingRecord:
     return TrainingRecord(
         recipe=recipe,
         statistics=dataset.statistics(),
-        instructions=dataset.instructions,
-        episodes=sum(int(header["episodes"]) for header in dataset.headers),
-        rows=len(dataset.actions),
+        instructions=dataset.sentences,
         student_rows=int(dataset.student_acts.sum()),
-        data=dataset.headers,
+        sources=dataset.sources,
         validation={name: round(value, 5) for name, value in judged.items()},
     )
 
@@ -210,17 +256,28 @@ def _record(recipe: Recipe, dataset: Dataset, judged: dict[str, float]) -> Train
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line and train."""
     options = _parser().parse_args(arguments)
-    recipe = Recipe(
-        steps=options.steps, batch=options.batch, seed=options.seed, blind=options.blind
-    )
     torch.set_num_threads(options.threads)
     out = Path(options.out)
+    begin_with = None if options.init is None else Path(options.init) / NETWORK_FILE
+    cache = out if options.cache is None else Path(options.cache)
     try:
+        recipe = Recipe(
+            steps=options.steps,
+            batch=options.batch,
+            seed=options.seed,
+            blind=options.blind,
+            begins_with="" if begin_with is None else _sha256(begin_with),
+        )
         out.mkdir(parents=True, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
+        dataset = read_dataset([Path(folder) for folder in options.data], cache)
+        if begin_with is not None:
+            require_same_held_out(begin_with.with_name(RECORD_FILE), dataset)
         train(
             recipe,
-            [Path(folder) for folder in options.data],
+            dataset,
             out,
+            begin_with=begin_with,
             save_every=options.save_every,
             log_every=options.log_every,
         )
@@ -233,10 +290,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _sha256(network: Path) -> str:
+    try:
+        return hashlib.sha256(network.read_bytes()).hexdigest()
+    except OSError as error:
+        raise BadOption(
+            f"cannot begin with {network}: {error.strerror}",
+            hint="--init wants the --out of a training that has ended.",
+        ) from error
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="train", description=__doc__)
     add = parser.add_argument
     add("--data", nargs="+", required=True, help="folders of demonstrations")
+    add("--cache", metavar="DIR", help="folder for decoded frames (default: that of --out)")
+    add("--init", metavar="DIR", help="another training's --out: begin with its weights")
     add("--out", required=True, help="folder for the checkpoint, the log and the network")
     add("--steps", type=int, default=Recipe().steps)
     add("--batch", type=int, default=Recipe().batch)

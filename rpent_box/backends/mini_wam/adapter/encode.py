@@ -9,6 +9,7 @@ the ones that the network was trained on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +28,12 @@ IMAGE_SIZE = 128
 def encode_libero(observations: Sequence[Observation], manifest: Manifest) -> NetworkInput:
     """Return one batch. Raises `BadObservation` for frames of a size that cannot be reduced."""
     batch = len(observations)
-    images = np.empty((batch, len(CAMERA_ROLES), IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8)
+    images = np.empty((batch, len(CAMERA_ROLES), 3, IMAGE_SIZE, IMAGE_SIZE), np.uint8)
     proprio = np.empty((batch, sum(PROPRIO_SCHEMA.values())), np.float32)
     instruction = []
     for row, observation in enumerate(observations):
         for column, role in enumerate(CAMERA_ROLES):
-            images[row, column] = shrink(observation.images[role], role)
+            shrink(observation.images[role], role, out=images[row, column])
         proprio[row] = join_proprio(observation.proprio)
         instruction.append(encode_instruction(observation.instruction))
     return NetworkInput(
@@ -42,8 +43,11 @@ def encode_libero(observations: Sequence[Observation], manifest: Manifest) -> Ne
     )
 
 
-def shrink(image: Image, role: str) -> Image:
-    """Return uint8 [128, 128, 3]: the mean of each n x n block. Raises `BadObservation`."""
+def shrink(image: Image, role: str, *, out: NDArray[np.uint8]) -> None:
+    """Write the mean of each n x n block into `out`, uint8 [3, 128, 128], one plane per colour.
+
+    Raises `BadObservation` for a frame that is not n times 128 pixels high and wide.
+    """
     height, width = image.shape[:2]
     if height != width or height % IMAGE_SIZE or height == 0:
         raise BadObservation(
@@ -53,18 +57,34 @@ def shrink(image: Image, role: str) -> Image:
         )
     factor = height // IMAGE_SIZE
     if factor == 1:
-        return image
+        out[...] = image.transpose(2, 0, 1)
+        return
     # Rows first, which lie together in memory. Sums of up to 16 x 16 pixels fit 16 bits.
     wide = np.uint16 if factor <= 16 else np.uint32
-    rows = np.zeros((IMAGE_SIZE, height, 3), wide)
-    for down in range(factor):
+    rows = image[::factor].astype(wide)
+    for down in range(1, factor):
         rows += image[down::factor]
-    columns = rows.reshape(IMAGE_SIZE, IMAGE_SIZE, factor, 3)
-    total = columns[:, :, 0].copy()
-    for right in range(1, factor):
-        total += columns[:, :, right]
-    mean: Image = ((total + factor * factor // 2) // (factor * factor)).astype(np.uint8)
-    return mean
+    # The sum of each value and its right neighbours, then each nth of them: numpy is quicker at
+    # adding what lies together, even twice the numbers, than at stepping through three colours.
+    line = rows.reshape(-1)
+    reach = len(line) - 3 * (factor - 1)
+    sums = line[:reach] + line[3 : 3 + reach]
+    for right in range(2, factor):
+        sums += line[3 * right : 3 * right + reach]
+    total = _rounded_mean(sums, factor * factor)
+    step = total.itemsize
+    strides = (step, step * 3 * width, step * 3 * factor)
+    np.copyto(out, np.ndarray(out.shape, total.dtype, total, 0, strides), casting="unsafe")
+
+
+def _rounded_mean(sums: NDArray[Any], count: int) -> NDArray[Any]:
+    """Turn sums of `count` values into their mean, rounded half up, in place."""
+    sums += count // 2
+    if count & (count - 1):
+        sums //= count
+    else:
+        sums >>= count.bit_length() - 1  # numpy divides an order of magnitude more slowly
+    return sums
 
 
 def join_proprio(proprio: dict[str, Vector]) -> Vector:

@@ -19,7 +19,7 @@ class NetworkInput(Struct, frozen=True, kw_only=True):
     """What the network takes."""
 
     images: NDArray[np.uint8]
-    """uint8 [batch, camera, 128, 128, 3], upright RGB."""
+    """uint8 [batch, camera, 3, 128, 128], upright, one plane per colour: red, green, blue."""
     proprio: NDArray[np.float32]
     """float32 [batch, 9], normalised."""
     instruction: NDArray[np.float32]

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mini_wam_parts import manifest, observation
+from numpy.typing import NDArray
 
 from rpent_box.backends.mini_wam.adapter.encode import (
     encode_libero,
@@ -15,12 +16,19 @@ from rpent_box.backends.mini_wam.manifest import Statistics
 from rpent_box.errors import BadObservation
 
 
+def reduced(image: NDArray[np.uint8], role: str = "primary") -> NDArray[np.uint8]:
+    """Return the frame as the network gets it, colours last again."""
+    planes = np.empty((3, 128, 128), np.uint8)
+    shrink(image, role, out=planes)
+    return planes.transpose(1, 2, 0)
+
+
 def test_a_frame_of_256_is_reduced_by_the_mean_of_four_pixels_rounded_half_up() -> None:
     image = np.zeros((256, 256, 3), np.uint8)
     image[0:2, 2:4, 1] = [[10, 11], [12, 13]]  # mean 11.5
     image[2:4, 0:2, 2] = [[1, 0], [0, 0]]  # mean 0.25
     image[4:6, 0:2, 0] = 255
-    small = shrink(image, "primary")
+    small = reduced(image)
     assert small.shape == (128, 128, 3)
     assert small.dtype == np.uint8
     assert small[0, 1].tolist() == [0, 12, 0]
@@ -30,7 +38,7 @@ def test_a_frame_of_256_is_reduced_by_the_mean_of_four_pixels_rounded_half_up() 
 
 def test_a_frame_of_the_networks_own_size_passes_unchanged() -> None:
     image = np.arange(128 * 128 * 3, dtype=np.uint32).astype(np.uint8).reshape(128, 128, 3)
-    assert np.array_equal(shrink(image, "wrist"), image)
+    assert np.array_equal(reduced(image), image)
 
 
 def test_larger_multiples_are_reduced_to_the_same_frame() -> None:
@@ -38,27 +46,34 @@ def test_larger_multiples_are_reduced_to_the_same_frame() -> None:
     small[0, 0] = 255
     for factor in (2, 3, 4, 16, 17):
         large = small.repeat(factor, 0).repeat(factor, 1)
-        assert np.array_equal(shrink(large, "primary"), small)
+        assert np.array_equal(reduced(large), small)
+
+
+@pytest.mark.parametrize("factor", [2, 3, 5, 16, 17])
+def test_the_mean_is_that_of_whole_numbers(factor: int) -> None:
+    large = np.random.default_rng(1).integers(0, 256, (128 * factor, 128 * factor, 3), np.uint8)
+    blocks = large.astype(np.int64).reshape(128, factor, 128, factor, 3).sum((1, 3))
+    assert np.array_equal(reduced(large), (blocks + factor**2 // 2) // factor**2)
 
 
 @pytest.mark.parametrize("shape", [(224, 224), (480, 640), (128, 256), (64, 64), (0, 0)])
 def test_other_sizes_are_refused_with_the_sizes_that_fit(shape: tuple[int, int]) -> None:
     with pytest.raises(BadObservation, match=rf"wrist is {shape[0]}x{shape[1]}.*128, 256, 384"):
-        shrink(np.zeros((*shape, 3), np.uint8), "wrist")
+        reduced(np.zeros((*shape, 3), np.uint8), "wrist")
 
 
 def test_frames_are_neither_flipped_nor_reordered() -> None:
     image = np.zeros((256, 256, 3), np.uint8)
     image[:128, :, 0] = 200  # red above
     image[:, :128, 2] = 100  # blue on the left
-    small = shrink(image, "primary")
+    small = reduced(image)
     assert small[10, 100].tolist() == [200, 0, 0]
     assert small[100, 10].tolist() == [0, 0, 100]
 
 
 def test_a_batch_holds_primary_then_wrist() -> None:
     encoded = encode_libero([observation(primary=10, wrist=20)], manifest())
-    assert encoded.images.shape == (1, 2, 128, 128, 3)
+    assert encoded.images.shape == (1, 2, 3, 128, 128)
     assert encoded.images[0, 0].max() == 10
     assert encoded.images[0, 1].min() == 20
 

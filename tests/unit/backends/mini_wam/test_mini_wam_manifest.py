@@ -111,13 +111,15 @@ def test_statistics_that_cannot_normalise_are_refused(
 
 
 def test_an_inspection_names_every_file_and_what_decides_the_actions(tmp_path: Path) -> None:
-    found = inspect(MiniWamOptions(), checkpoint(tmp_path), "libero")
+    taught = msgspec.structs.replace(good(), data={"rows_by_lesson": "libero_spatial-0 9"})
+    found = inspect(MiniWamOptions(), checkpoint(tmp_path, taught), "libero")
     assert {file.role: Path(file.path).name for file in found.files} == {
         "weights": WEIGHTS_FILE,
         "future weights": FUTURE_FILE,
         "statistics": MANIFEST_FILE,
     }
     assert found.facts["action_horizon"] == "10"
+    assert found.facts["rows_by_lesson"] == "libero_spatial-0 9"
     assert found.suites == ()
 
 

@@ -1,85 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on a few pretended rows. Needs PyTorch and onnx (`rpent-box[train]`)."""
+"""Training on a few pretended rows. Needs PyTorch, onnx, pyarrow and PyAV (`rpent-box[train]`)."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from mini_wam_parts import INSTRUCTION
-from numpy.typing import NDArray
 
-pytest.importorskip("torch", reason="training needs PyTorch: pip install 'rpent-box[train]'")
-pytest.importorskip("onnx", reason="exporting needs onnx: pip install 'rpent-box[train]'")
+pytest.importorskip("torch", reason="needs torch: pip install 'rpent-box[train]'")
+pytest.importorskip("onnx", reason="needs onnx: pip install 'rpent-box[train]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'rpent-box[train]'")
+pytest.importorskip("av", reason="needs av: pip install 'rpent-box[train]'")
 
 import torch
+from mini_wam_demonstrations import Pretended, write_folder
 
 from rpent_box.backends.mini_wam import export as exporting
 from rpent_box.backends.mini_wam import train as training
-from rpent_box.backends.mini_wam.dataset import read_dataset
+from rpent_box.backends.mini_wam.dataset import Dataset, read_dataset
 from rpent_box.backends.mini_wam.losses import vary_frames, vary_words
 from rpent_box.backends.mini_wam.manifest import MANIFEST_FILE, Manifest
-from rpent_box.backends.mini_wam.model import load
+from rpent_box.backends.mini_wam.model import GREY, load
+from rpent_box.backends.mini_wam.network import downscale
 from rpent_box.backends.mini_wam.options import MiniWamOptions
 from rpent_box.backends.mini_wam.rows import Rows
+from rpent_box.backends.mini_wam.text import encode_instruction
 from rpent_box.errors import BadCheckpoint, BadOption
 from rpent_box.worker.backend import LoadContext
 
-ROWS = 24
+EPISODES = [
+    *(Pretended("bowl", "pick up the bowl", rows=4) for _ in range(17)),
+    Pretended("drawer", "open the drawer", rows=4, student_acts=True),
+]
+ROWS = 4 * len(EPISODES)
+HELD_OUT = list(range(64, 68))
 RECIPE = training.Recipe(steps=6, batch=4, warmup_steps=2)
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two shards; the second one holds the held-out episode 16."""
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("demonstrations")
-    for number, first_episode in enumerate((0, 16)):
-        write_shard(folder / f"{number}.npz", number, first_episode)
-    return folder
+    return read_dataset([write_folder(folder / "data", EPISODES)], folder)
 
 
-def write_shard(path: Path, seed: int, first_episode: int) -> None:
-    rng = np.random.default_rng(seed)
-
-    def normal(*shape: int) -> NDArray[np.float32]:
-        return rng.normal(size=(ROWS, *shape)).astype(np.float32)
-
-    frames = rng.integers(0, 256, (2, ROWS, 128, 128, 3), dtype=np.uint8)
-    following = np.arange(1, ROWS + 1)
-    following[5::6] = -1
-    header = {"instruction": INSTRUCTION, "suite": "s", "task": 0, "seed": seed, "episodes": 4}
-    np.savez(
-        path,
-        header=json.dumps({**header, "student": ""}),
-        image_primary=frames[0],
-        image_wrist=frames[1],
-        eef_position=normal(3),
-        eef_quaternion_xyzw=normal(4),
-        gripper_qpos=normal(2),
-        actions=np.clip(normal(10, 7), -1, 1),
-        thing_position=normal(3),
-        goal_position=normal(3),
-        progress=rng.random(ROWS, np.float32),
-        next_row=following,
-        episode=first_episode + np.arange(ROWS) // 6,
-        student_acts=np.zeros(ROWS, bool),
-    )
-
-
-def train(data: Path, out: Path, recipe: training.Recipe = RECIPE) -> training.TrainingRecord:
+def train(
+    dataset: Dataset,
+    out: Path,
+    recipe: training.Recipe = RECIPE,
+    *,
+    begin_with: Path | None = None,
+) -> training.TrainingRecord:
     out.mkdir(exist_ok=True)
     torch.set_num_threads(1)
-    return training.train(recipe, [data], out, save_every=3, log_every=1)
+    return training.train(recipe, dataset, out, begin_with=begin_with, save_every=3, log_every=1)
 
 
 @pytest.fixture(scope="module")
-def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("training")
-    train(data, out)
+    train(dataset, out)
     return out
 
 
@@ -88,42 +72,33 @@ def weights_in(folder: Path) -> dict[str, Any]:
     return state
 
 
-def test_rows_of_all_shards_are_linked_across_files(data: Path) -> None:
-    dataset = read_dataset([data])
-    assert len(dataset.actions) == 2 * ROWS
-    assert dataset.next_row[ROWS] == ROWS + 1
-    assert dataset.next_row[ROWS - 1] == -1
-    assert dataset.instructions == (INSTRUCTION,)
-    assert np.flatnonzero(dataset.held_out).tolist() == list(range(ROWS, ROWS + 6))
-
-
-def test_held_out_rows_decide_no_statistics(data: Path) -> None:
-    dataset = read_dataset([data])
-    taught = dataset.proprio[~dataset.held_out]
-    statistics = dataset.statistics()
-    assert statistics.proprio_mean == pytest.approx(taught.mean(0), abs=1e-5)
-    assert statistics.proprio_deviation == pytest.approx(taught.std(0), abs=1e-5)
-
-
-def test_a_folder_without_demonstrations_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match=r"no demonstrations"):
-        read_dataset([tmp_path])
-
-
-def test_a_change_is_the_next_rows_frame_less_this_ones(data: Path) -> None:
-    rows = Rows(read_dataset([data]))
-    batch = rows.batch(np.array([0, 1, 5]), precision=torch.float32)
+def test_a_change_is_the_frame_two_rows_on_less_this_one(dataset: Dataset) -> None:
+    rows = Rows(dataset)
+    batch = rows.batch(np.array([0, 2, 3]), precision=torch.float32)
     assert torch.allclose(batch.now[0] + batch.change[0], batch.now[1], atol=1e-6)
-    assert batch.has_future.tolist() == [1.0, 1.0, 0.0]
+    assert batch.has_future.tolist() == [1.0, 0.0, 0.0]
+    assert torch.allclose(batch.now, downscale(batch.frames[:, 0]), atol=1e-6)
+    assert 0 <= float(batch.frames.min()) <= float(batch.frames.max()) <= 1
 
 
-def test_blind_rows_are_grey(data: Path) -> None:
-    batch = Rows(read_dataset([data]), blind=True).batch(np.array([3]), precision=torch.float32)
-    assert batch.frames.unique().numel() == 1
+def test_without_a_generator_sentences_are_the_tasks_own(dataset: Dataset) -> None:
+    rows = Rows(dataset)
+    picked = np.arange(ROWS)
+    own = rows.batch(picked, precision=torch.float32).instruction.numpy()
+    wanted = [encode_instruction(dataset.sentences[index]) for index in dataset.sentence]
+    assert np.array_equal(own, np.stack(wanted))
+    rng = np.random.default_rng(0)
+    said = rows.batch(picked, precision=torch.float32, rng=rng).instruction.numpy()
+    assert 0.2 < (said == own).all(1).mean() < 0.9
+
+
+def test_blind_rows_are_grey(dataset: Dataset) -> None:
+    batch = Rows(dataset, blind=True).batch(np.array([3]), precision=torch.float32)
+    assert (batch.frames * 255).round().unique().tolist() == [GREY]
 
 
 def test_a_run_that_was_stopped_ends_where_an_unbroken_one_ends(
-    data: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dataset: Dataset, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     advance = training.Training.advance
 
@@ -135,9 +110,9 @@ def test_a_run_that_was_stopped_ends_where_an_unbroken_one_ends(
     with monkeypatch.context() as patch:
         patch.setattr(training.Training, "advance", stopped_at_four)
         with pytest.raises(KeyboardInterrupt):
-            train(data, tmp_path)
+            train(dataset, tmp_path)
     assert not (tmp_path / training.NETWORK_FILE).exists()
-    train(data, tmp_path)
+    train(dataset, tmp_path)
     log = [json.loads(line) for line in (tmp_path / training.LOG_FILE).read_text().splitlines()]
     assert [line["step"] for line in log if line["event"] == "start"] == [0, 3]
     unbroken, broken = weights_in(trained), weights_in(tmp_path)
@@ -145,21 +120,55 @@ def test_a_run_that_was_stopped_ends_where_an_unbroken_one_ends(
 
 
 def test_training_changes_the_weights_and_repeats_with_its_seed(
-    data: Path, trained: Path, tmp_path: Path
+    dataset: Dataset, trained: Path, tmp_path: Path
 ) -> None:
-    train(data, tmp_path, msgspec.structs.replace(RECIPE, seed=1))
+    train(dataset, tmp_path, msgspec.structs.replace(RECIPE, seed=1))
     other = weights_in(tmp_path)
     assert not torch.equal(other["act.0.weight"], weights_in(trained)["act.0.weight"])
 
 
 def test_a_checkpoint_of_another_recipe_is_not_gone_on_from(
-    data: Path, trained: Path, tmp_path: Path
+    dataset: Dataset, trained: Path, tmp_path: Path
 ) -> None:
     (tmp_path / training.CHECKPOINT_FILE).write_bytes(
         (trained / training.CHECKPOINT_FILE).read_bytes()
     )
     with pytest.raises(BadOption, match="another recipe"):
-        train(data, tmp_path, msgspec.structs.replace(RECIPE, batch=8))
+        train(dataset, tmp_path, msgspec.structs.replace(RECIPE, batch=8))
+
+
+def test_a_training_may_begin_with_anothers_weights(
+    dataset: Dataset, trained: Path, tmp_path: Path
+) -> None:
+    first = trained / training.NETWORK_FILE
+    short = msgspec.structs.replace(RECIPE, steps=1, begins_with="named")
+    train(dataset, tmp_path, short, begin_with=first)
+    near, far = weights_in(trained), training.MiniWamNetwork().state_dict()
+    gone = weights_in(tmp_path)["act.0.weight"]
+    assert (gone - near["act.0.weight"]).abs().max() < 3 * RECIPE.learning_rate
+    assert (gone - far["act.0.weight"]).abs().max() > 3 * RECIPE.learning_rate
+
+
+def test_the_command_says_what_it_began_with_and_refuses_what_is_none(
+    dataset: Dataset, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--init", str(tmp_path)]
+    assert training.main(words) == 1
+    assert "wants the --out of a training that has ended" in capsys.readouterr().err
+    assert len(training._sha256(trained / training.NETWORK_FILE)) == 64
+
+
+def test_what_other_weights_have_learnt_from_is_not_held_out(
+    dataset: Dataset, trained: Path, tmp_path: Path
+) -> None:
+    more = read_dataset([write_folder(tmp_path / "more", EPISODES[:2], seed=1)], tmp_path)
+    record = trained / training.RECORD_FILE
+    same, other = dataset.sources[0], more.sources[0]
+    for sources in ((same,), (same, other), (other,)):
+        training.require_same_held_out(record, replace(dataset, sources=sources))
+    with pytest.raises(BadOption, match="episodes of data that would be held out") as caught:
+        training.require_same_held_out(record, replace(dataset, sources=(other, same)))
+    assert "Begin --data with data" in caught.value.hint
 
 
 def test_the_exported_network_answers_as_the_trained_one(trained: Path, tmp_path: Path) -> None:
@@ -169,7 +178,10 @@ def test_the_exported_network_answers_as_the_trained_one(trained: Path, tmp_path
         assert exporting.compare(graph, tmp_path / graph.file) < 1e-5
     written = msgspec.json.decode((tmp_path / MANIFEST_FILE).read_bytes(), type=Manifest)
     assert written == manifest
-    assert manifest.data["rows"] == str(2 * ROWS)
+    assert manifest.data["rows"] == str(ROWS)
+    assert manifest.data["rows_by_lesson"] == "bowl 68, drawer 4"
+    assert manifest.data["rows_from_students"] == "4"
+    assert manifest.instructions == ("open the drawer", "pick up the bowl")
 
 
 def test_an_exported_checkpoint_loads_and_other_statistics_do_not(
@@ -213,3 +225,4 @@ def test_most_instructions_stay_and_all_keep_their_length() -> None:
     kept = (varied == words).all(1).float().mean()
     assert 0.7 < float(kept) < 0.9
     assert torch.allclose(varied.norm(dim=1), torch.ones(400), atol=1e-5)
+    assert float((varied * words).sum(1).min()) > 0.5

@@ -26,7 +26,12 @@ def test_the_weights_are_small_and_whole() -> None:
     assert sum(sizes) < 10e6
     manifest = read_checkpoint(BUILT_IN, platforms=["libero"], name="built-in").manifest
     assert manifest.licence == "Apache-2.0"
-    assert len(manifest.instructions) >= 1
+    own_names = [
+        text for text in manifest.instructions if text.startswith("pick up the black bowl")
+    ]
+    assert len(own_names) == 10, "libero_spatial, by the tasks' names"
+    for task in range(10):
+        assert f"libero_spatial-{task} " in manifest.data["rows_by_lesson"]
 
 
 def test_the_golden_scene_gets_the_golden_answer() -> None:
@@ -97,6 +102,20 @@ def test_the_golden_instruction_is_known_and_the_observation_fits_the_meta() -> 
     chunk = predict(model, golden_observation())
     check_actions(chunk, model.meta)
     assert chunk.metadata["instruction_known"] is True
+
+
+def test_which_of_two_bowls_is_meant_is_a_question_of_words() -> None:
+    shown = golden_observation()
+    model = shipped()
+    between = predict(model, shown).actions
+    same = "pick up the black bowl between the plate and the ramekin and place it on the plate"
+    other = "pick up the black bowl next to the ramekin and place it on the plate"
+    said_anew, said_other = (
+        np.abs(predict(model, replace(shown, instruction=text)).actions - between)[:, :3].max()
+        for text in (same, other)
+    )
+    assert said_other > 0.2
+    assert said_anew < said_other / 2
 
 
 def test_running_imports_no_training_framework() -> None:
