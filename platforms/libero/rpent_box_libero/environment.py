@@ -6,6 +6,7 @@ Import this module inside `prepared_process`.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -46,6 +47,8 @@ class LiberoEnvironment:
         everything where the scene's XML has it, things at the origin, and simulates on."""
         self._wrapper = _construct(task, self.gate, image_size)
         self._raw: Raw = {}
+        self._is_frozen = False
+        """Whether what the first reset made is out of the garbage collector's way."""
 
     def look_through(self, cameras: Collection[str] | None) -> None:
         """Draw and show these of robosuite's cameras from the next reset on; None: all of them."""
@@ -73,6 +76,11 @@ class LiberoEnvironment:
         finally:
             self.gate.is_open = False
         self._raw = self.problem._get_observations()
+        if not self._is_frozen:
+            # Robosuite collects garbage at each reset, which takes 0.1 s while it goes through
+            # everything that was imported and compiled.
+            gc.freeze()
+            self._is_frozen = True
         for step in range(settle_steps):
             self.step(REST, render=render and step == settle_steps - 1)
 
@@ -127,6 +135,7 @@ class LiberoEnvironment:
     def close(self) -> None:
         """Free the simulation and the GL context. May be called twice."""
         if self._wrapper is not None:
+            gc.unfreeze()
             self.problem.release()
             self._wrapper = None
             self._raw = {}

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The student that acts while the expert labels: any installed backend that fits the platform."""
+"""The student that acts while the expert labels: any installed backend that fits the platform.
+
+One that remembers what it saw does not fit: nothing tells it where an episode begins.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ NO_STUDENT = StudentSource()
 
 
 def load_student(source: StudentSource) -> Student | None:
-    """Load the backend in this process, on one thread; None when there is no student."""
+    """Return how the student acts; None when there is no student."""
     if not source.backend:
         return None
-    backend = _load(source)
+    backend = load_backend(source)
 
     def act(observation: Observation) -> Actions:
         return backend.predict(PredictionInput(observation=observation, session="student")).actions
@@ -43,13 +46,21 @@ def identify(source: StudentSource) -> str:
     """Name the student's weights, for the record; empty when there is no student."""
     if not source.backend:
         return ""
-    backend = _load(source)
+    backend = load_backend(source)
+    try:
+        return name_of(backend)
+    finally:
+        backend.close()
+
+
+def name_of(backend: Backend) -> str:
+    """Name a backend that is loaded by its weights."""
     weights = backend.meta.provenance.get("weights_sha256", backend.meta.checkpoint)
-    backend.close()
     return f"{backend.meta.backend} {weights}"
 
 
-def _load(source: StudentSource) -> Backend:
+def load_backend(source: StudentSource) -> Backend:
+    """Load the backend in this process, on one thread."""
     spec = find_backend(source.backend)
     context = LoadContext(
         platform="libero", checkpoint=source.checkpoint, threads=1, say=lambda phase: None
