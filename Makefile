@@ -4,7 +4,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run eval test check format images lock bench-transport bench-batching bench-rollout bench-busy train-mini-wam docs clean
+.PHONY: help run eval test check format images lock bench-transport bench-batching bench-prediction bench-rollout bench-busy mini-wam docs clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -55,6 +55,9 @@ bench-transport: .venv/.bench ## round trips, side by side with other ways of mo
 bench-batching: .venv/.host ## how long a batch waits for company, beside fixed waits; ARGS=--served: a real worker too
 	@$(BIN)/python benchmarks/batching/run.py $(ARGS) </dev/null
 
+bench-prediction: .venv/.development ## what a prediction of mini-wam costs, alone and in batches
+	@$(BIN)/python benchmarks/prediction/run.py $(ARGS) </dev/null
+
 bench-rollout: .venv/.host ## whole episodes, side by side with vla-eval and the stock loop
 	@$(BIN)/rpent-box build --launcher process libero </dev/null >/dev/null
 	@$(BIN)/python -m benchmarks.rollout.run $(ARGS) </dev/null
@@ -62,11 +65,8 @@ bench-rollout: .venv/.host ## whole episodes, side by side with vla-eval and the
 bench-busy: .venv/.host ## how busy 1 to 16 simulators keep a worker whose policy takes 100 ms
 	@$(BIN)/python -m benchmarks.rollout.busy $(ARGS) </dev/null
 
-train-mini-wam: .venv/.train ## collect demonstrations and train mini-wam (resumable; hours of CPU)
-	@python="$$($(BIN)/rpent-box build --launcher process libero </dev/null)" \
-	    && $(BIN)/uv pip install --quiet --python="$${python##*: }" onnxruntime \
-	    && $(BIN)/python -m rpent_box.backends.mini_wam.training \
-	        --simulator-python="$${python##*: }" $(ARGS) </dev/null
+mini-wam: .venv/.train ## make the built-in model from nothing, and score it (resumable; hours of CPU)
+	@$(BIN)/rpent-box mini all --build --out runs/mini-wam $(ARGS) </dev/null
 
 docs: .venv/.host ## write docs/cli.md from the command line itself
 	@$(BIN)/python -m rpent_box.cli.reference >docs/cli.md.new && mv docs/cli.md.new docs/cli.md

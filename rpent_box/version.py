@@ -3,5 +3,5 @@
 
 __version__ = "0.1.0"
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Travels in every hello: containers do not come from one checkout. A changed message raises it."""

@@ -24,6 +24,8 @@ from typing import IO
 
 from msgspec import Struct
 
+from rpent_box.cli.mini_pythons import PLATFORM as TAUGHT_ON
+from rpent_box.cli.mini_pythons import simulator_python
 from rpent_box.errors import LaunchError
 from rpent_box.launch.build import build_images
 from rpent_box.launch.engine_socket import check_engine, engine_socket
@@ -130,7 +132,11 @@ def _simulator_parts(without: list[str], *, slow: bool) -> list[Part]:
 
 def _simulator_part(name: str, *, marks: str) -> Part:
     """Make the environment that the process launcher uses; tests run inside it."""
-    python = str(build_environment("platform", name, say=_say, environ=os.environ))
+    if name == TAUGHT_ON:
+        # With what teaching imports as well, so that its tests can.
+        python = simulator_python(None, build=True, say=_say, environ=os.environ)
+    else:
+        python = str(build_environment("platform", name, say=_say, environ=os.environ))
     subprocess.run(
         [find_uv(), "pip", "install", "--quiet", f"--python={python}", *TEST_PACKAGES],
         check=True,

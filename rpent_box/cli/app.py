@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import typer
 
-from rpent_box.cli import checkpoint, flags
+from rpent_box.cli import checkpoint, flags, mini
 from rpent_box.cli.build import build
 from rpent_box.cli.compare import compare
 from rpent_box.cli.doctor import doctor
@@ -52,6 +52,7 @@ app.command(epilog=COMPARE_EPILOG)(compare)
 app.command(cls=Command, context_settings=OWN_HELP, add_help_option=False)(serve)
 app.command("list")(list_)
 app.add_typer(checkpoint.app, name="checkpoint")
+app.add_typer(mini.app, name="mini")
 app.command(context_settings=flags.PASS_THROUGH)(doctor)
 app.command()(build)
 app.command()(gc)

@@ -15,18 +15,19 @@ from rpent_box.cli import eval_flags, eval_words, flags, play_flags
 from rpent_box.cli.asked import programs_asked
 from rpent_box.cli.asked import show_help as show_whole_help
 from rpent_box.cli.border import NOT_COMPLETED, border, print_json
-from rpent_box.cli.eval_progress import Showing, watching
+from rpent_box.cli.eval_progress import Showing
 from rpent_box.cli.eval_resume import resumed
+from rpent_box.cli.eval_watched import watched
 from rpent_box.cli.show_eval import (
     read_ended,
     render_evaluation,
     report_command,
-    what_is_kept,
 )
 from rpent_box.cli.tables import labelled
 from rpent_box.errors import RpentBoxError
 from rpent_box.evaluate.scale.config import DEFAULT_EPISODES, DEFAULT_SEED, EvalConfig
 from rpent_box.evaluate.scale.summary import EvalSummary
+from rpent_box.evaluate.scale.watcher import EvalWatcher
 from rpent_box.report.write import write_report
 
 
@@ -71,6 +72,7 @@ def eval_(
     output: flags.Output = "runs",
     resume: eval_flags.Resume = None,
     video: eval_flags.Video = "failures",
+    show_predictions: play_flags.ShowPredictions = False,
     report: eval_flags.Report = True,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
@@ -102,6 +104,7 @@ def eval_(
                     seeds=eval_words.seeds(seed) or (DEFAULT_SEED,),
                     max_steps=max_steps,
                     video=video,
+                    show_predictions=show_predictions,
                     envs=eval_words.envs(envs),
                     pin=pin,
                     max_batch=max_batch,
@@ -127,22 +130,12 @@ def _play(asked: Asked, showing: Showing) -> EvalSummary:
     # Late: it reaches the Docker SDK, which `--help` should not wait for.
     from rpent_box.evaluate.scale.evaluation import resume_evaluation, run_evaluation
 
-    with watching(showing) as view:
-        try:
-            if asked.run_dir is None:
-                summary = run_evaluation(asked.config, view.watcher)
-            else:
-                summary = resume_evaluation(asked.run_dir, asked.config, view.watcher)
-        except (KeyboardInterrupt, SystemExit):
-            view.state.end("stopped")
-            if kept := what_is_kept(view.state.picture()):
-                view.say(kept)
-            raise
-        except RpentBoxError:
-            view.state.end("failed")
-            raise
-        view.state.end(summary.status)
-        return summary
+    def play(watcher: EvalWatcher) -> EvalSummary:
+        if asked.run_dir is None:
+            return run_evaluation(asked.config, watcher)
+        return resume_evaluation(asked.run_dir, asked.config, watcher)
+
+    return watched(showing, play)
 
 
 def _show(summary: EvalSummary, *, report: bool, as_json: bool) -> None:

@@ -101,6 +101,15 @@ PlatformOption: TypeAlias = Annotated[
         rich_help_panel=SIMULATOR,
     ),
 ]
+ShowPredictions: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--show-predictions",
+        help="Draw into the videos what the model expected to see after each chunk, what was seen "
+        "then, and its value. For models that return them, some only with --predict-future.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Help: TypeAlias = Annotated[
     bool,
     typer.Option(

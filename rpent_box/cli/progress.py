@@ -104,7 +104,7 @@ class LiveWatcher:
             task = self._add(component)
             self._components[component] = task
         done = text.startswith("ready")
-        self.view.update(task, text=_literal(text), total=1, completed=int(done))
+        self.view.update(task, text=literal(text), total=1, completed=int(done))
 
     def on_progress(self, episode: int, progress: control_messages.Progress) -> None:
         if self._steps is None:
@@ -115,7 +115,7 @@ class LiveWatcher:
         self.view.update(
             self._steps,
             description=f"episode {episode + 1}",
-            text=_literal(progress.phase),
+            text=literal(progress.phase),
             completed=progress.steps,
             total=progress.max_steps or None,
             count=f"{steps_of(progress)} steps" if steps_of(progress) else "",
@@ -168,7 +168,7 @@ def outcome(played: EpisodePlayed) -> str:
     return f"{word} in {played.steps} steps, {played.wall_s:.1f} s"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Keep rich from reading brackets in `text` as markup."""
     return text.replace("[", r"\[")
 

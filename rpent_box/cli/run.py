@@ -50,6 +50,7 @@ def run(
     stall_timeout: play_flags.StallTimeout = 600.0,
     output: flags.Output = "runs",
     video: run_flags.Video = None,
+    show_predictions: play_flags.ShowPredictions = False,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
     verbose: flags.Verbose = False,
@@ -70,6 +71,7 @@ def run(
             seed=seed,
             max_steps=max_steps,
             video=video,
+            show_predictions=show_predictions,
             **asdict(programs),
         )
         _play(config, as_json=as_json, quiet=quiet)

@@ -27,6 +27,7 @@ from rpent_box.live.picture import Picture
 from rpent_box.sim.results import EpisodeRow, read_results
 
 WIDTH = 80
+SCORE_HEADER = ("task", "done", "success", "95% interval", "steps")
 NAME = 34
 """Columns of a task's name."""
 MOST_ERRORS = 5
@@ -131,13 +132,18 @@ def _scores(summary: EvalSummary) -> str:
     grouped = len(summary.suites) > 1
     for suite in summary.suites:
         if grouped:
-            rows.append((_shortened(suite.suite), *_cells(suite)))
+            rows.append(score_row(suite.suite, suite))
         for task in (task for task in summary.tasks if task.suite == suite.suite):
             name = "  " * grouped + f"{task.task}: {task.name}"
-            rows.append((_shortened(name), *_cells(task)))
+            rows.append(score_row(name, task))
     if len(rows) > 1:
-        rows.append(("all", *_cells(summary.total)))
-    return render_table(("task", "done", "success", "95% interval", "steps"), rows)
+        rows.append(score_row("all", summary.total))
+    return render_table(SCORE_HEADER, rows)
+
+
+def score_row(name: str, score: Score) -> tuple[str, ...]:
+    """Return a line of a table under `SCORE_HEADER`."""
+    return (_shortened(name), *_cells(score))
 
 
 def _cells(score: Score) -> tuple[str, ...]:

@@ -65,6 +65,8 @@ class PlayEpisode(Message, tag="sim.play", frozen=True, kw_only=True):
     execute_steps: int | None = None
     """Rows of each chunk to execute; None: all that the model returns. Never more."""
     video: Video = "none"
+    show_predictions: bool = False
+    """Draw into the video what the model expected to see, and its value."""
     output_dir: str
     """Existing folder, as the simulator sees it: `actions.npy`, `futures.npz`, `episode.mp4`."""
     stall_timeout_s: float | None = None
@@ -135,6 +137,11 @@ class EpisodePlayed(Message, tag="sim.played", frozen=True, kw_only=True):
     """Of the first observation's images, roles in sorted order."""
     values: tuple[float | None, ...] = ()
     """The model's own estimate, one per prediction; empty when it gave none."""
+    expected_db: float | None = None
+    """Peak signal-to-noise ratio of the frames that the model expected, against what was then seen,
+    reduced to their size; None: nothing to compare."""
+    copied_db: float | None = None
+    """The same for expecting that nothing changes."""
     futures: str | None = None
     """File name within `output_dir`: the frames that the model expected after each chunk."""
     video: str | None = None

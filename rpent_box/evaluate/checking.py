@@ -23,6 +23,7 @@ from rpent_box.sim.manifest import Plan
 from rpent_box.sim.planning import (
     check_episodes,
     check_seed,
+    check_shown,
     find_suite,
     find_task,
     require_assets,
@@ -127,6 +128,7 @@ def check(config: RunConfig) -> Checked:
     config = from_anywhere(config, programs)
     spec, needs = programs.spec, programs.needs
     video = config.video or ("all" if config.episodes == 1 else "none")
+    check_shown(video, show_predictions=config.show_predictions)
     plan = Plan(
         platform=plugin.name,
         suite=suite.name,
@@ -138,6 +140,7 @@ def check(config: RunConfig) -> Checked:
         max_steps=step_limit(suite, task, config.max_steps),
         execute_steps=config.execute_steps,
         video=video,
+        show_predictions=config.show_predictions,
         backend=spec.name if spec is not None else None,
         checkpoint=config.checkpoint,
         device=needs.device if needs is not None else None,

@@ -91,6 +91,8 @@ class RunConfig(ProgramsConfig, frozen=True, kw_only=True):
     """None: the task's own limit, else the suite's."""
     video: Video | None = None
     """None: `all` for a single episode, else `none`."""
+    show_predictions: bool = False
+    """Draw into videos what the model expected to see, and its value."""
 
 
 class StartWatcher(Protocol):

@@ -34,6 +34,8 @@ from rpent_box.launch.system_packages import install_system_packages
 from rpent_box.plugins import find_backend, find_platform
 
 MARKER = ".rpent-box-ready"
+EXTRAS_MARKER = ".rpent-box-extras"
+"""Says what was added to what is locked."""
 BUILD_TIMEOUT_S = 3600.0
 LOCK_POLL_S = 0.5
 LOCKED_PYTHON = "3.11"
@@ -124,6 +126,48 @@ def build_environment(
         if not _is_ready(path, recipe):
             _build(recipe, path, log, say, environ)
     return interpreter(path)
+
+
+def add_extras(
+    kind: Kind,
+    name: str,
+    extras: Sequence[str],
+    *,
+    project_extras: Sequence[str] = (),
+    say: Callable[[str], None],
+    environ: Mapping[str, str],
+) -> Path:
+    """Build the environment of `name` where needed, with more in it, and return its interpreter.
+
+    `extras` are rpent-box's own, e.g. that of a model which shall run there too; `project_extras`
+    those of the simulator's package. Nothing that is locked gets another version. Raises as
+    `build_environment` does.
+    """
+    python = build_environment(kind, name, say=say, environ=environ)
+    recipe = find_recipe(kind, name, "")
+    path = environment_path(kind, name)
+    projects = [f"{recipe.checkout}[{','.join(extras)}]"]
+    if recipe.project is not None and project_extras:
+        projects.append(f"{recipe.project}[{','.join(project_extras)}]")
+    wanted = "\n".join((_projects_digest(recipe), *projects))
+    noted = path / EXTRAS_MARKER
+    with _only_builder(path, say):
+        if noted.is_file() and noted.read_text() == wanted:
+            return python
+        command = Command(
+            what=f"the environment of {path.name}: {', '.join((*extras, *project_extras))}",
+            words=(
+                *(find_uv(), "pip", "install", f"--python={python}"),
+                *(f"--constraints={recipe.lock}", f"--build-constraints={recipe.tools_lock}"),
+                *(f"--editable={project}" for project in projects),
+            ),
+            log=path.with_suffix(".log"),
+            environment=_build_environ(environ),
+            cwd=recipe.checkout,
+        )
+        run_all([command], timeout_s=BUILD_TIMEOUT_S, say=say)
+        noted.write_text(wanted)
+    return python
 
 
 def _build(

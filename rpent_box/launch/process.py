@@ -177,7 +177,7 @@ def _check_cpus(program: Program) -> None:
 
 
 def _visible_gpus(program: Program) -> dict[str, str]:
-    if program.gpus == ALL_GPUS or (program.role == "simulator" and not program.gpus):
+    if program.gpus == ALL_GPUS or (program.role != "worker" and not program.gpus):
         # A simulator without a GPU of its own may still draw on one: leave what is inherited.
         return {}
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(program.gpus)}

@@ -28,9 +28,12 @@ class Mount(Struct, frozen=True):
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """A worker or a simulator: `python -m MODULE ARGUMENTS`, and all that it may touch."""
+    """A worker or a simulator: `python -m MODULE ARGUMENTS`, and all that it may touch.
 
-    role: Literal["worker", "simulator"]
+    Or a stage of making a model, which does its work and ends.
+    """
+
+    role: Literal["worker", "simulator", "stage"]
     name: str
     """The backend or the platform, e.g. `mini-wam`; for people."""
     module: str

@@ -134,6 +134,7 @@ def _how(manifest: RunManifest | EvalManifest) -> Iterator[tuple[str, Kind, obje
     yield "endpoint", "how", plan.endpoint
     yield "prediction_timeout_s", "how", plan.prediction_timeout_s
     yield "video", "how", plan.video
+    yield "show_predictions", "how", plan.show_predictions
     if isinstance(manifest, RunManifest):
         yield from _machine("host", manifest.host)
         yield "launcher", "how", manifest.launcher

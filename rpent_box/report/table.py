@@ -109,6 +109,12 @@ COLUMNS: tuple[Column, ...] = (
     _column("other_s", "number", "of `wall_s`: everything else", _other),
     _column("video_s", "number", "writing the video"),
     _column(
+        "expected_db",
+        "number",
+        "PSNR of frames that the model expected, against what was then seen; missing: none",
+    ),
+    _column("copied_db", "number", "the same for expecting that nothing changes"),
+    _column(
         "restarts",
         "integer",
         "attempts before this one, lost with their simulator",

@@ -27,12 +27,15 @@ from rpent_box.contracts.control_messages import (
 from rpent_box.contracts.messages import EpisodeKey, Payload
 from rpent_box.contracts.meta import ModelMeta
 from rpent_box.contracts.observation import ActionChunk, Actions, Observation
+from rpent_box.contracts.spaces import KNOWN_SPACES
 from rpent_box.errors import BadOption, SimulatorError
+from rpent_box.sim.foresight import Foresight
 from rpent_box.sim.futures import FUTURES_FILE, Futures
+from rpent_box.sim.overlay import Overlay
 from rpent_box.sim.platform import Applied, Platform, Scene
 from rpent_box.sim.results import write_atomically
 from rpent_box.sim.stopwatch import Stopwatch
-from rpent_box.sim.video import LastSeen, write_thumbnail, write_video
+from rpent_box.sim.video import Finish, LastSeen, write_thumbnail, write_video
 
 Say: TypeAlias = Callable[[Progress], None]
 
@@ -75,6 +78,7 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
     no error: the result says why it is missing; nor is a thumbnail.
     """
     execute_steps = _execute_steps(play, policy.meta)
+    _require_predictions(play, policy.meta)
     output = Path(play.output_dir)
     _clear(output)
     began = time.monotonic()
@@ -88,7 +92,8 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
     acted = _act(platform, policy, play, observation, execute_steps, say)
     write_atomically(output / ACTIONS_FILE, _as_npy(acted.actions))
     futures = acted.futures.save(output)
-    recorded = _record(platform, play, success=acted.success, say=say)
+    finish = _finish(platform, policy, acted) if play.show_predictions else None
+    recorded = _record(platform, play, success=acted.success, finish=finish, say=say)
     return EpisodePlayed(
         suite=play.suite,
         task=play.task,
@@ -107,6 +112,8 @@ def play_episode(platform: Platform, policy: Policy, play: PlayEpisode, say: Say
         actions_sha256=actions_sha256(acted.actions),
         first_frames_sha256=first_frames,
         values=acted.given_values,
+        expected_db=acted.foresight.expected_db,
+        copied_db=acted.foresight.copied_db,
         remarks=dict(acted.remarks),
         futures=futures,
         video=recorded.video,
@@ -136,6 +143,7 @@ class _Acted:
         self.rows: list[Actions] = []
         self.values: list[float | None] = []
         self.futures = Futures()
+        self.foresight = Foresight()
         self.steps = 0
         self.predictions = 0
         self.success = False
@@ -156,9 +164,10 @@ class _Acted:
         """One per prediction; empty when the model gave none."""
         return tuple(self.values) if any(value is not None for value in self.values) else ()
 
-    def predicted(self, chunk: ActionChunk) -> None:
+    def predicted(self, chunk: ActionChunk, observation: Observation) -> None:
         self.values.append(chunk.value)
         self.futures.add(self.steps, chunk.future_observation)
+        self.foresight.predicted(self.steps, chunk, observation)
 
     def add(self, executed: Actions, *, success: bool) -> None:
         self.rows.append(np.array(executed, dtype=np.float32))
@@ -184,7 +193,7 @@ def _act(
         asked = time.monotonic()
         chunk = policy.predict(observation, episode=key)
         watch.add_prediction(time.monotonic() - asked, chunk.timings_s)
-        acted.predicted(chunk)
+        acted.predicted(chunk, observation)
         # The last chunk is cut, so that the step limit is the same whatever the chunk size.
         actions = chunk.actions[: min(execute_steps, play.max_steps - acted.steps)]
         say(_progress("acting", play, acted, seen=policy.seen))
@@ -194,6 +203,7 @@ def _act(
         acted.remarks.update(applied.remarks)
         if applied.observation is not None:
             observation = applied.observation
+            acted.foresight.came(acted.steps, observation)
     acted.wall_s, acted.stages_s = watch.stop()
     say(_progress("acting", play, acted, seen=policy.seen))
     return acted
@@ -238,6 +248,35 @@ def _execute_steps(play: PlayEpisode, meta: ModelMeta) -> int:
     return play.execute_steps
 
 
+def _require_predictions(play: PlayEpisode, meta: ModelMeta) -> None:
+    """Refuse to show what the model will not tell, before anything is played."""
+    if play.show_predictions and not (meta.returns_future_observation or meta.returns_value):
+        raise BadOption(
+            f"{meta.backend} returns neither future frames nor a value: there are no predictions "
+            "to be shown",
+            hint="Leave --show-predictions out; or, if the model has that option, ask it for them: "
+            "--predict-future.",
+        )
+
+
+def _finish(platform: Platform, policy: Policy, acted: _Acted) -> Finish | None:
+    """Return what draws the episode's predictions; None where frames cannot be told from steps."""
+    space = KNOWN_SPACES.get(policy.meta.control.action_space)
+    if space is None:
+        _log.warning(
+            "no predictions in the video: the control rate of %s is not known",
+            policy.meta.control.action_space,
+        )
+        return None
+    return Overlay(
+        acted.foresight,
+        steps=acted.steps,
+        roles=platform.meta.camera_roles,
+        fps=VIDEO_FPS,
+        control_hz=space.control_hz,
+    ).draw
+
+
 def _scene(play: PlayEpisode) -> Scene:
     return Scene(suite=play.suite, task=play.task, init_state=play.init_state, seed=play.seed)
 
@@ -275,7 +314,9 @@ class _Recorded(Struct, frozen=True, kw_only=True):
     """Why there is no video."""
 
 
-def _record(platform: Platform, play: PlayEpisode, *, success: bool, say: Say) -> _Recorded:
+def _record(
+    platform: Platform, play: PlayEpisode, *, success: bool, finish: Finish | None, say: Say
+) -> _Recorded:
     if play.video == "none" or (play.video == "failures" and success):
         return _Recorded()
     began = time.monotonic()
@@ -290,7 +331,12 @@ def _record(platform: Platform, play: PlayEpisode, *, success: bool, say: Say) -
     try:
         frames = LastSeen(platform.replay(VIDEO_FPS))
         write_video(
-            frames, path, fps=VIDEO_FPS, roles=platform.meta.camera_roles, on_frame=on_frame
+            frames,
+            path,
+            fps=VIDEO_FPS,
+            roles=platform.meta.camera_roles,
+            finish=finish,
+            on_frame=on_frame,
         )
     except Exception as error:  # noqa: BLE001 - a renderer or a codec; the result must survive it
         return _Recorded(seconds=time.monotonic() - began, error=f"{type(error).__name__}: {error}")

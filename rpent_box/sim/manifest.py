@@ -64,6 +64,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     max_steps: int
     execute_steps: int | None
     video: Video
+    show_predictions: bool = False
     backend: str | None = None
     checkpoint: str | None = None
     device: str | None = None
@@ -86,6 +87,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             max_steps=self.max_steps,
             execute_steps=self.execute_steps,
             video=self.video,
+            show_predictions=self.show_predictions,
             output_dir=output_dir,
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from rpent_box.contracts.checkpoint import CheckpointManifest
+from rpent_box.contracts.control_messages import Video
 from rpent_box.errors import BadCheckpoint, BadOption, BrokenPlugin, UnknownName, UsageError
 from rpent_box.plugins import installed_platforms
 from rpent_box.sim.platform import PlatformPlugin, Scene, Suite
@@ -101,6 +102,15 @@ def check_seed(seed: int) -> int:
     if 0 <= seed < SEEDS:
         return seed
     raise BadOption(f"{seed} is no seed", hint=f"Choose --seed from 0 to {SEEDS - 1}.")
+
+
+def check_shown(video: Video, *, show_predictions: bool) -> None:
+    """Raise `UsageError` where predictions are to be drawn into videos that nobody asks for."""
+    if show_predictions and video == "none":
+        raise UsageError(
+            "--show-predictions draws into videos, and none will be written",
+            hint="Say which: --video all, or --video failures.",
+        )
 
 
 def step_limit(suite: Suite, task: int, max_steps: int | None) -> int:

@@ -33,6 +33,7 @@ from rpent_box.sim.manifest import Plan, SimulatorFacts, WorkerFacts
 from rpent_box.sim.planning import (
     check_episodes,
     check_seed,
+    check_shown,
     find_suite,
     find_task,
     read_task,
@@ -144,6 +145,7 @@ def _play_all(
 
 def _plan(plugin: PlatformPlugin, suite: Suite, known: argparse.Namespace) -> Plan:
     task = find_task(suite, known.task)
+    check_shown(known.video, show_predictions=known.show_predictions)
     first = check_episodes(suite, first_init_state=known.first_init_state, episodes=known.episodes)
     return Plan(
         platform=plugin.name,
@@ -156,6 +158,7 @@ def _plan(plugin: PlatformPlugin, suite: Suite, known: argparse.Namespace) -> Pl
         max_steps=step_limit(suite, task, known.max_steps),
         execute_steps=known.execute_steps,
         video=known.video,
+        show_predictions=known.show_predictions,
         endpoint=known.endpoint,
         prediction_timeout_s=known.prediction_timeout,
     )
@@ -197,6 +200,7 @@ def _parser() -> OptionParser:
     add("--max-steps", type=int, help="default: the task's own limit")
     add("--execute-steps", type=int, help="default: all rows of a chunk")
     add("--video", choices=("all", "failures", "none"), default="none")
+    add("--show-predictions", action="store_true", help="draw what the model expected into videos")
     add("--box", help="share memory with the worker through this box; default: raw frames")
     add("--view", choices=("host", "container"), default="container")
     add("--launcher", default="compose", help="what started this, for run.json")

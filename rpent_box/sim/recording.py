@@ -46,5 +46,11 @@ class Recording(Generic[StateT]):
         last = len(self._states) - 1
         frames = math.ceil(last * fps / self._control_hz) + 1
         for frame in range(frames if self._states else 0):
-            # The small term keeps 3 * 20 / 20 from becoming 2 by rounding.
-            yield self._states[min(last, int(frame * self._control_hz / fps + 1e-9))]
+            step = step_of_frame(frame, fps=fps, control_hz=self._control_hz)
+            yield self._states[min(last, step)]
+
+
+def step_of_frame(frame: int, *, fps: float, control_hz: float) -> int:
+    """Return after how many control steps frame number `frame` of a video shows the scene."""
+    # The small term keeps 3 * 20 / 20 from becoming 2 by rounding.
+    return int(frame * control_hz / fps + 1e-9)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,19 +26,25 @@ THUMBNAIL_QUALITY = {"qmin": "3", "qmax": "3"}
 """Of ffmpeg's JPEG scale, from 2, the best, to 31."""
 
 
+Finish: TypeAlias = Callable[[int, dict[str, Image], Image], Image]
+"""Frame number, what it shows, its cameras side by side → the picture, always of one even size."""
+
+
 def write_video(
     frames: Iterable[dict[str, Image]],
     path: Path,
     *,
     fps: float,
     roles: Sequence[str],
+    finish: Finish | None = None,
     on_frame: Callable[[int], None] = lambda _count: None,
 ) -> int:
     """Encode `frames`, side by side those cameras of `roles` that they show, and count them.
 
     `roles` gives the order. It may name more than is drawn again, such as what a camera showed some
-    steps ago; the first frame decides. `path` appears whole or not at all. Needs PyAV. Raises
-    whatever PyAV or the renderer raises, and `ValueError` when there is nothing to show.
+    steps ago; the first frame decides. `finish` may add to each picture. `path` appears whole or
+    not at all. Needs PyAV. Raises whatever PyAV or the renderer raises, and `ValueError` when there
+    is nothing to show.
     """
     import av
 
@@ -52,6 +59,8 @@ def write_video(
             for images in frames:
                 shown = shown or _shown(images, roles)
                 picture = side_by_side([images[role] for role in shown])
+                if finish is not None:
+                    picture = finish(count, images, picture)
                 if count == 0:
                     stream.height, stream.width = picture.shape[:2]
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))

@@ -20,6 +20,7 @@ from rpent_box.sim.planning import (
     MOST_EPISODES,
     check_episodes,
     check_seed,
+    check_shown,
     find_suite,
     find_task,
     require_assets,
@@ -57,6 +58,7 @@ def check_evaluation(config: EvalConfig) -> CheckedEvaluation:
     tasks = tuple(task for suite in suites for task in _tasks(suite, config))
     _check_count(tasks, seeds)
     _check_scale(config)
+    check_shown(config.video, show_predictions=config.show_predictions)
     programs = check_programs(config)
     config = from_anywhere(config, programs)
     plan = _plan(config, programs, tasks, seeds)
@@ -108,6 +110,7 @@ def _plan(
         seeds=seeds,
         execute_steps=config.execute_steps,
         video=config.video,
+        show_predictions=config.show_predictions,
         backend=spec.name if spec is not None else None,
         checkpoint=config.checkpoint,
         device=needs.device if needs is not None else None,

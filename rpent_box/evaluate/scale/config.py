@@ -26,6 +26,8 @@ class EvalConfig(ProgramsConfig, frozen=True, kw_only=True):
     max_steps: int | None = None
     """None: each task's own limit, else its suite's."""
     video: Video = "failures"
+    show_predictions: bool = False
+    """Draw into videos what the model expected to see, and its value."""
     envs: int | None = None
     """Simulators at once on each machine; None: chosen from cores, memory and measured cost."""
     pin: bool = True

@@ -77,6 +77,7 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
     seeds: tuple[int, ...]
     execute_steps: int | None
     video: Video
+    show_predictions: bool = False
     backend: str | None = None
     checkpoint: str | None = None
     device: str | None = None
@@ -122,5 +123,6 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
             max_steps=job.max_steps,
             execute_steps=self.execute_steps,
             video=self.video,
+            show_predictions=self.show_predictions,
             output_dir=output_dir,
         )

@@ -35,6 +35,7 @@ from rpent_box.sim.manifest import (
     write_manifest,
 )
 from rpent_box.sim.results import EpisodeRow, episode_folder
+from rpent_box.version import PROTOCOL_VERSION
 
 OBJECTS = (
     *("black bowl", "cookie box", "ramekin", "wine bottle", "cream cheese", "alphabet soup"),
@@ -44,7 +45,7 @@ STEPS = 220
 
 HOST = HostFacts(
     rpent_box="0.1.0",
-    protocol=3,
+    protocol=PROTOCOL_VERSION,
     python="3.11.7",
     system="Linux-6.1-x86_64",
     cpu="AMD EPYC 9454",

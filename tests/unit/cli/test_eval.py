@@ -52,6 +52,7 @@ FLAGS = {
     "seeds": (["--seed", "7,8", "--seed", "9"], (7, 8, 9)),
     "max_steps": (["--max-steps", "9"], 9),
     "video": (["--video", "none"], "none"),
+    "show_predictions": (["--show-predictions"], True),
     "envs": (["--envs", "5"], 5),
     "pin": (["--no-pin"], False),
     "max_batch": (["--max-batch", "8"], 8),
@@ -353,6 +354,7 @@ def test_how_it_is_played_may_change(evaluations: Evaluations, begun: Callable[.
         (["--backend", "toy"], "--backend"),
         (["--scene-seed", "3"], "--first-init-state"),
         (["--video", "all"], "--video"),
+        (["--show-predictions"], "--show-predictions"),
         (["--threads", "2"], "--threads"),
         # How large batches are may show in a model's last bits.
         (["--max-batch", "2"], "--max-batch"),

@@ -10,9 +10,16 @@ from rpent_box.evaluate.scale.plan import JobKey
 from rpent_box.evaluate.scale.summary import summarize
 from rpent_box.live.state import LiveState
 from rpent_box.sim.manifest import HostFacts
+from rpent_box.version import PROTOCOL_VERSION
 
 HOST = HostFacts(
-    rpent_box="0", protocol=3, python="3", system="", cpu="", cores=2, git_revision=None
+    rpent_box="0",
+    protocol=PROTOCOL_VERSION,
+    python="3",
+    system="",
+    cpu="",
+    cores=2,
+    git_revision=None,
 )
 
 

@@ -35,6 +35,15 @@ def test_a_single_episode_is_filmed_unless_told_otherwise(tmp_path, episodes, as
     assert checked(tmp_path, episodes=episodes, video=asked).plan.video == video
 
 
+def test_predictions_are_shown_in_videos_or_nowhere(tmp_path):
+    shown = {"show_predictions": True}
+    assert checked(tmp_path, episodes=1, video=None, **shown).plan.play(0, "/out").show_predictions
+    assert checked(tmp_path, episodes=2, video="failures", **shown).plan.show_predictions
+    assert not checked(tmp_path, episodes=1, video=None).plan.show_predictions
+    with pytest.raises(UsageError, match="draws into videos, and none will be written"):
+        checked(tmp_path, episodes=2, video=None, **shown)
+
+
 def test_an_option_given_wins_over_the_suites_limit(tmp_path):
     assert checked(tmp_path, max_steps=9, suite="toy_hard").plan.max_steps == 9
 

@@ -166,6 +166,60 @@ def test_other_sources_are_another_environment(ground: Ground) -> None:
     assert environments.environment_path("backend", "thing") != before
 
 
+def test_extras_are_added_once_and_change_nothing_that_is_locked(ground: Ground) -> None:
+    def add(*extras: str) -> Path:
+        say = str.upper
+        return environments.add_extras(
+            "backend", "thing", extras, say=say, environ=dict(os.environ)
+        )
+
+    python = add("model")
+    line = ground.calls_file.read_text().splitlines()[-1]
+    assert f"--python={python}" in line
+    assert f"--constraints={ground.lock}" in line
+    assert f"--editable={ground.recipe.checkout}[model]" in line
+    ground.calls()
+    assert add("model") == python
+    assert ground.calls() == []
+    assert add("model", "another") == python
+    assert ground.calls() == ["pip install"]
+
+
+def test_extras_of_the_simulators_own_package_are_added_beside_the_models(
+    ground: Ground, tmp_path: Path
+) -> None:
+    project = tmp_path / "platform"
+    project.mkdir()
+    (project / "pyproject.toml").write_text("[project]\n")
+    ground.recipe = msgspec.structs.replace(ground.recipe, project=project)
+
+    def add(*own: str) -> list[str]:
+        ground.calls()
+        environments.add_extras(
+            *("backend", "thing", ["model"]),
+            project_extras=own,
+            say=str.upper,
+            environ=dict(os.environ),
+        )
+        calls = ground.calls_file
+        return calls.read_text().splitlines()[-1].split() if calls.exists() else []
+
+    assert f"--editable={project}[teaching]" not in add()
+    added = add("teaching")
+    assert f"--editable={ground.recipe.checkout}[model]" in added
+    assert f"--editable={project}[teaching]" in added
+    assert add("teaching") == []
+
+
+def test_extras_that_could_not_be_added_are_tried_again(ground: Ground) -> None:
+    ground.let_uv_fail_on(f"--editable={ground.recipe.checkout}[model]")
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="uv says no"):
+            environments.add_extras(
+                "backend", "thing", ["model"], say=str.upper, environ=dict(os.environ)
+            )
+
+
 def test_an_environment_has_the_python_that_its_lock_was_made_for(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

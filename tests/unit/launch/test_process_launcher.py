@@ -93,8 +93,9 @@ def test_defaults_give_way_to_what_is_inherited_and_that_to_what_is_asked_for(
     assert lines == ["A=inherited", "B=asked", "C=default", "PYTHONHOME=None", "ready"]
 
 
-def test_a_simulator_keeps_the_gpus_that_it_inherits(box: Box, log: Path, tmp_path: Path) -> None:
-    program = tiny_program(box.id, "--show", "CUDA_VISIBLE_DEVICES", log=log, role="simulator")
+@pytest.mark.parametrize("role", ["simulator", "stage"])
+def test_all_but_a_worker_keep_the_gpus_that_they_inherit(box: Box, log: Path, role: str) -> None:
+    program = tiny_program(box.id, "--show", "CUDA_VISIBLE_DEVICES", log=log, role=role)
     running = ProcessLauncher({"CUDA_VISIBLE_DEVICES": "3"}).start(program, box)
     wait_for(lambda: "ready" in running.last_log_lines(), within_s=20, what="the program")
     assert "CUDA_VISIBLE_DEVICES=3" in running.last_log_lines()

@@ -37,6 +37,7 @@ def change(job, row):
         instruction=WORDS[job.episode],
         restarts=(restart(),) * (job.episode == 2),
         remarks={"out of, reach": 3} if job.episode == 1 else {},
+        expected_db=27.5 if job.episode == 3 else None,
         video="episode.mp4" if job.episode == 5 else None,
         simulator="" if job.episode == 0 else row.simulator,
     )

@@ -9,11 +9,14 @@ from rpent_box_toy.platform import ToyOptions, ToyPlatform
 
 from rpent_box.contracts.control_messages import PlayEpisode
 from rpent_box.contracts.messages import Payload, SlotRef
+from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
 from rpent_box.errors import BadActions, BadOption, PeerGone, SimulatorError
 from rpent_box.sim.episode import actions_sha256, play_episode
-from rpent_box.sim.platform import Applied
+from rpent_box.sim.platform import Applied, Scene
 from rpent_box.sim.stopwatch import STAGES
 from rpent_box.worker.backend import PredictionInput
+
+TOY_SPACE = ToyBackend(ToyBackendOptions()).meta.control.action_space
 
 
 class InProcessPolicy:
@@ -64,6 +67,10 @@ def play(tmp_path):
         max_steps=40,
         output_dir=str(tmp_path),
     )
+
+
+def _scene(play):
+    return Scene(suite=play.suite, task=play.task, init_state=play.init_state, seed=play.seed)
 
 
 def silent(_progress):
@@ -351,9 +358,71 @@ def test_what_a_model_foresees_is_kept_beside_what_happened(platform, play, tmp_
     assert kept["future_primary"][:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
+def test_what_was_expected_is_measured_against_what_came(platform, play):
+    hard = replace(play, suite="toy_hard", max_steps=10)
+    right = {"future_observation": {"primary": platform.reset(_scene(hard)).images["primary"]}}
+    played = play_episode(platform, Foreseeing(), hard, silent)
+    # Black frames against a picture, in which little moves.
+    assert played.expected_db < played.copied_db < 30
+    still = ToyPlatform(ToyOptions())
+    still.apply = lambda actions: Applied(
+        steps=len(actions),
+        success=False,
+        observation=still.reset(_scene(hard)),
+        simulate_s=0,
+        render_s=0,
+    )
+    played = play_episode(still, Foreseeing((0, right), (1, right), (2, right)), hard, silent)
+    assert (played.expected_db, played.copied_db) == (100.0, 100.0)
+
+
+def test_predictions_are_drawn_into_the_video_only_when_asked_for(play, monkeypatch):
+    finished = []
+
+    def draw(frames, path, *, finish, **_):
+        finished.append(finish)
+        return film(frames, path)
+
+    monkeypatch.setattr("rpent_box.sim.episode.write_video", draw)
+    monkeypatch.setattr("rpent_box.sim.episode.KNOWN_SPACES", {TOY_SPACE: LIBERO_OSC_DELTA})
+    policy = Foreseeing()
+    policy.meta = replace(policy.meta, returns_value=True)
+    asked = replace(play, video="all")
+    for shown in (True, False):
+        play_episode(
+            ToyPlatform(ToyOptions()), policy, replace(asked, show_predictions=shown), silent
+        )
+    with_predictions, without = finished
+    assert without is None
+    images = {"primary": np.zeros((64, 64, 3), np.uint8)}
+    picture = with_predictions(0, images, images["primary"])
+    assert picture.shape[0] > 2 * 64
+    assert picture.shape[1] == 2 * 64
+
+
+def test_predictions_that_cannot_be_told_in_time_leave_a_plain_video(play, monkeypatch, caplog):
+    monkeypatch.setattr("rpent_box.sim.episode.write_video", film)
+    policy = Foreseeing()
+    policy.meta = replace(policy.meta, returns_value=True)
+    asked = replace(play, video="all", show_predictions=True)
+    played = play_episode(ToyPlatform(ToyOptions()), policy, asked, silent)
+    assert (played.video, played.video_error) == ("episode.mp4", "")
+    assert f"the control rate of {TOY_SPACE} is not known" in caplog.text
+
+
+def test_a_model_that_tells_nothing_has_no_predictions_to_be_shown(platform, play):
+    with pytest.raises(BadOption, match="returns neither future frames nor a value") as error:
+        play_episode(
+            platform, InProcessPolicy(), replace(play, video="all", show_predictions=True), silent
+        )
+    assert "--predict-future" in error.value.hint
+    assert platform.given == []
+
+
 def test_a_model_that_foresees_nothing_leaves_no_file(platform, play, tmp_path):
     played = play_episode(platform, InProcessPolicy(), play, silent)
     assert (played.values, played.futures) == ((), None)
+    assert (played.expected_db, played.copied_db) == (None, None)
     assert not (tmp_path / "futures.npz").exists()
 
 

@@ -64,6 +64,7 @@ def test_tasks_and_scenes_are_named_as_on_the_hosts_command_line(
     [
         (("--task", "reech_again"), 2, "Did you mean reach_again"),
         (("--first-init-state", "6"), 2, "6 init states"),
+        (("--show-predictions",), 2, "--video all"),
         (("--needs-assets",), 1, "toy-draw DIR"),
         (
             ("--suite", "toy_seeded", "--scene-seed", "999999", "--episodes", "2"),

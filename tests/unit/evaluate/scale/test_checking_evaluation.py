@@ -97,6 +97,7 @@ def test_each_init_state_is_played_once_with_each_seed_and_no_key_comes_twice():
         ({"episodes": 0}, BadOption, "0 episodes", ""),
         ({"episodes": 7}, BadOption, "has 6 init states", "up to 6"),
         ({"first_init_state": 5}, BadOption, "from init state 5", "up to 1"),
+        ({"video": "none", "show_predictions": True}, UsageError, "draws into videos", "--video"),
         ({"max_steps": 0}, BadOption, "step limit of 0", ""),
         ({"envs": 0}, BadOption, "0 simulators", "--envs auto"),
         ({"envs": 100_000}, BadOption, "100000 simulators", "--envs auto"),
@@ -117,6 +118,13 @@ def test_what_cannot_be_played_is_said_with_what_can(changes, kind, message, hin
     with pytest.raises(kind, match=message) as caught:
         checked(**changes)
     assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_every_episode_is_filmed_as_it_was_asked_for(shown):
+    plan = checked(video="failures", show_predictions=shown).plan
+    plays = [plan.play(job, "/out") for job in plan.jobs()]
+    assert {(play.video, play.show_predictions) for play in plays} == {("failures", shown)}
 
 
 @pytest.mark.parametrize("given", [{"max_batch": 4}, {"max_wait_ms": 2.0}, {"ray": "auto"}])
