@@ -101,12 +101,16 @@ def find_service(
 def _await(client: SGLangClient, deadline: float, say: Say) -> Reply:
     """Ask until something answers; what is told at the deadline is the last that was learnt."""
     say(f"asking the SGLang service at {client.endpoint} what it serves")
+    refused: PredictionFailed | None = None
     while True:
         try:
             reply = client.get(METADATA, deadline=deadline)
         except DeadlineExceeded as error:
-            raise WorkerFailed(error.message, hint=_WAIT_LONGER) from error
+            # The last question may have had next to no time: what came before says more.
+            learnt = refused or error
+            raise WorkerFailed(learnt.message, hint=_WAIT_LONGER) from learnt
         except PredictionFailed as error:
+            refused = error
             if time.monotonic() + POLL_S >= deadline:
                 raise WorkerFailed(error.message, hint=f"{error.hint}. {_WAIT_LONGER}") from error
         else:

@@ -17,7 +17,13 @@ from sglang_stub import Body, Handler, SGLangStub, png_size
 from rpent_box.backends.cosmos3 import service
 from rpent_box.backends.noise import noise_seed
 from rpent_box.contracts.checks import check_actions
-from rpent_box.errors import BadCheckpoint, BadOption, DeadlineExceeded, WorkerFailed
+from rpent_box.errors import (
+    BadCheckpoint,
+    BadOption,
+    DeadlineExceeded,
+    PredictionFailed,
+    WorkerFailed,
+)
 from rpent_box.worker.backend import BatchingBackend, PredictionInput
 
 
@@ -224,6 +230,21 @@ def test_a_service_that_is_not_there_is_waited_for_and_then_said_to_be_missing(
     assert 0.5 < time.monotonic() - began < 20.0
     assert any("waiting" in phase for phase in phases)
     assert "--service-wait-s" in str(failed.value)
+
+
+def test_a_last_question_without_time_does_not_hide_that_nothing_answers(
+    stub: SGLangStub, statistics: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [PredictionFailed("no SGLang service answers here"), DeadlineExceeded("within 0.001 s")]
+
+    def get(client: service.SGLangClient, path: str, *, deadline: float) -> object:
+        raise said.pop(0)
+
+    monkeypatch.setattr(service, "POLL_S", 0.0)
+    monkeypatch.setattr(service.SGLangClient, "get", get)
+    with pytest.raises(WorkerFailed, match="no SGLang service answers here"):
+        loaded(stub, statistics, service_wait_s=20.0)
+    assert not said
 
 
 def test_a_service_that_comes_up_late_is_found(
