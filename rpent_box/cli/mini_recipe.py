@@ -29,13 +29,13 @@ class Recipe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that decides what is made: the numbers behind the built-in weights are its defaults."""
 
     lessons: tuple[str, ...] = SUITES
-    episodes: int = 40
+    episodes: int = 22
     """Of each lesson, by the expert."""
-    student_episodes: int = 20
+    student_episodes: int = 12
     """Of each lesson, by the student."""
-    student_steps: int = 4000
-    steps: int = 10000
-    begin_with_student: bool = False
+    student_steps: int = 3000
+    steps: int = 8000
+    begin_with_student: bool = True
     """Whether the last training begins with the student's weights."""
     seed: int = 1
     """Of round 0; round 1 has the next one."""

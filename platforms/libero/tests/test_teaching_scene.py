@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rpent_box.contracts.observation import Observation
+from rpent_box.errors import SimulatorError
 from rpent_box_libero.process import prepared_process
 from rpent_box_libero.teaching.episode import Recording, record_episode
 from rpent_box_libero.teaching.judge import judge
@@ -102,6 +103,15 @@ def test_an_episode_is_the_same_whatever_was_played_before(scene: TeachingScene)
     record(12)
     for left, right in zip(first, record(11), strict=True):
         assert np.array_equal(left, right)
+
+
+def test_a_lesson_that_is_lost_in_every_scene_is_an_error_and_no_endless_search(
+    scene: TeachingScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rpent_box_libero.teaching.scene.MOST_DRAWS", 2)
+    monkeypatch.setattr(type(scene.skill), "is_lost", lambda skill, state: True)
+    with pytest.raises(SimulatorError, match="none of 2 scenes .* libero_spatial-4"):
+        sample(scene, 0)
 
 
 def test_scenes_differ_in_things_fixtures_and_joints(scene: TeachingScene) -> None:

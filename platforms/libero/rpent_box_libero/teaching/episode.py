@@ -45,7 +45,8 @@ STUDENT_NOISE_SHARE = 0.3
 class Recording(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How episodes are made."""
 
-    max_steps: int = 200
+    max_steps: int = 260
+    """The longest task takes an undisturbed expert 173."""
     rows_after_success: int = 2
     noise: float = 1.0
     """Scales all disturbances of an expert's episode, which draws 0, 0.6 or 1 times this."""

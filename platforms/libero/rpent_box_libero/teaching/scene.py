@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpent_box.contracts.observation import Observation
+from rpent_box.errors import SimulatorError
 from rpent_box_libero.control import REST, SETTLE_STEPS
 from rpent_box_libero.environment import LiberoEnvironment
 from rpent_box_libero.sentence import sentence_in_name
@@ -32,6 +33,8 @@ The placement sampler lets things overlap in about a quarter of its samples. A b
 into a ramekin all by itself.
 """
 BUMPED_SHARE_KEPT = 0.15
+MOST_DRAWS = 50
+"""Scenes that are drawn for one episode: one in two can be used where things stand closest."""
 
 _WHOLE = mujoco.mjtState.mjSTATE_INTEGRATION
 """Positions, velocities and controls, and where the solver starts from."""
@@ -97,9 +100,10 @@ class TeachingScene:
     ) -> Observation:
         """Begin an episode in a scene that depends on `rng` alone; return what it shows settled.
 
-        Without `render` the images are those of some earlier scene, or missing.
+        Without `render` the images are those of some earlier scene, or missing. Raises
+        `SimulatorError` when none of `MOST_DRAWS` scenes can be taught in.
         """
-        while True:
+        for _ in range(MOST_DRAWS):
             self._place(rng, joint_noise_rad)
             placed = self._things()
             self._settle(render=render)
@@ -108,6 +112,10 @@ class TeachingScene:
             fit = not self.skill.is_lost(self.state()) and not self.is_solved()
             if fit and (moved < BUMPED_M or keep_bumped):
                 return self.environment.observe()
+        raise SimulatorError(
+            f"none of {MOST_DRAWS} scenes can be used for the lesson {self.lesson.name}: each is "
+            "lost or solved before it begins, or its things push each other apart"
+        )
 
     def execute(
         self, actions: NDArray[np.float64], *, render: bool = True
