@@ -27,7 +27,7 @@ from rpent_box.sim.platform import PlatformPlugin
 TIMEOUT_S = 900
 pytestmark = [pytest.mark.simulator, pytest.mark.timeout(TIMEOUT_S)]
 
-LIVES = 4
+LIVES = 5
 SETTLED = 2
 """Caches, pools and compiled code are there after so many lives."""
 GROWS_MB = 25.0
