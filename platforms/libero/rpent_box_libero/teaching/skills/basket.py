@@ -25,6 +25,7 @@ from rpent_box_libero.teaching.skills.motion import (
     ramp,
     rotation_vector,
 )
+from rpent_box_libero.teaching.skills.remaining import share_done
 from rpent_box_libero.teaching.state import Pose, Rotation, SceneState, Vector3
 
 RIM_M = 0.148
@@ -141,7 +142,9 @@ class IntoBasket:
         if not (self.is_held(state) or self.may_fall(state)):
             grip = find_grip(state, self.thing)
             left += float(np.linalg.norm(grip.point - state.hand)) + GRASP_M
-        return float(np.clip(1.0 - left / METRES_PER_STEP / STEPS_SHOWN_AS_ZERO_PROGRESS, 0.0, 1.0))
+        return share_done(
+            left, of_steps=STEPS_SHOWN_AS_ZERO_PROGRESS, metres_per_step=METRES_PER_STEP
+        )
 
     def places(self, state: SceneState) -> tuple[Vector3, Vector3]:
         """Return the thing's place and the middle of the basket's opening."""

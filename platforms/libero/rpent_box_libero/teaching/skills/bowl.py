@@ -19,14 +19,14 @@ from rpent_box_libero.teaching.skills.motion import (
     across,
     action_for,
     funnel,
+    holds_wall,
     ramp,
     turned_about_z,
 )
+from rpent_box_libero.teaching.skills.remaining import share_done
 from rpent_box_libero.teaching.state import Rotation, SceneState, Vector3
 
 STEPS_SHOWN_AS_ZERO_PROGRESS = 130.0
-METRES_PER_STEP = 0.011
-"""The expert's average speed; turns distances into steps for `progress`."""
 
 TRAVEL_M = 0.09
 """Height above the goal at which a bowl is carried, above the grasp at which the hand comes."""
@@ -56,8 +56,6 @@ class Grip:
     held_aperture: tuple[float, float] = (0.0025, 0.0125)
     """The fingers stall in this range when the wall is between them, at the lower end where it has
     slipped to their tips.
-
-    Contacts say less: a rim is held by the finger tips, which robosuite's grasp test ignores.
     """
     held_reach: float = 0.09
     placed_radius: float = 0.022
@@ -130,9 +128,10 @@ class PutBowl:
 
     def is_held(self, state: SceneState) -> bool:
         """Whether the bowl's wall is between the fingers."""
-        low, high = self.grip.held_aperture
-        near = bool(np.linalg.norm(state.hand - self._bowl(state)) < self.grip.held_reach)
-        return low < state.aperture < high and near
+        grip = self.grip
+        return holds_wall(
+            state, self._bowl(state), aperture=grip.held_aperture, reach=grip.held_reach
+        )
 
     def is_placed(self, state: SceneState) -> bool:
         """Whether the bowl rests on the goal, or is about to when let go."""
@@ -158,7 +157,7 @@ class PutBowl:
             return 1.0
         carry = self._carry_length(state)
         left = carry if self.is_held(state) else self._reach_length(state) + carry + 0.09
-        return float(np.clip(1.0 - left / METRES_PER_STEP / STEPS_SHOWN_AS_ZERO_PROGRESS, 0.0, 1.0))
+        return share_done(left, of_steps=STEPS_SHOWN_AS_ZERO_PROGRESS)
 
     def places(self, state: SceneState) -> tuple[Vector3, Vector3]:
         """Return where the bowl and the goal are."""

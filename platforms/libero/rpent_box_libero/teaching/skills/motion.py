@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpent_box_libero.teaching.skill import POSITION_SCALE_M, ROTATION_SCALE_RAD
-from rpent_box_libero.teaching.state import Rotation, Vector3
+from rpent_box_libero.teaching.state import Rotation, SceneState, Vector3
 
 HAND_DOWN: Rotation = np.array([[0.9984, 0.0, -0.0568], [0.0, -1.0, 0.0], [-0.0568, 0.0, -0.9984]])
 """The hand's rotation at the robot's home pose: fingers down, opening along the world's y axis."""
@@ -82,3 +82,15 @@ def ramp(value: float, low: float, high: float) -> float:
 def across(vector: Vector3) -> float:
     """Return a vector's length seen from above (metres)."""
     return float(np.hypot(vector[0], vector[1]))
+
+
+def holds_wall(
+    state: SceneState, middle: Vector3, *, aperture: tuple[float, float], reach: float
+) -> bool:
+    """Whether a bowl's wall is between the fingers: they stall within `aperture`, near `middle`.
+
+    Contacts say less: a rim is held by the finger tips, which robosuite's grasp test ignores.
+    """
+    low, high = aperture
+    near = bool(np.linalg.norm(state.hand - middle) < reach)
+    return low < state.aperture < high and near

@@ -18,6 +18,7 @@ from rpent_box_libero.teaching.skills.motion import (
     across,
     action_for,
     funnel,
+    holds_wall,
     ramp,
     rotation_vector,
 )
@@ -74,9 +75,7 @@ class StowBowl:
 
     def is_held(self, state: SceneState) -> bool:
         """Whether the bowl's wall is between the fingers."""
-        low, high = self.held_aperture
-        near = bool(np.linalg.norm(state.hand - self._bowl(state)) < 0.09)
-        return low < state.aperture < high and near
+        return holds_wall(state, self._bowl(state), aperture=self.held_aperture, reach=0.09)
 
     def is_done(self, state: SceneState) -> bool:
         off = self._bowl(state) - state.sites[self.into].position
