@@ -342,7 +342,8 @@ def test_a_simulator_that_hangs_is_replaced_while_others_play_on(folder):
     hangs = folder / "hangs"
     config = eval_config(
         folder,
-        stall_timeout_s=1.0,
+        stall_timeout_s=3.0,
+        prediction_timeout_s=20.0,
         platform_arguments=(
             *("--breaks", "stop_in_apply", "--breaks-file", str(hangs), "--breaks-times", "1"),
         ),

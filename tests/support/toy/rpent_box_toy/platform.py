@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
 import time
@@ -197,13 +198,19 @@ class ToyPlatform:
             return False
         if not options.breaks_file:
             return True
-        # In a file, so that the next process knows how often it has been.
+        # In a file, so that the next process knows how often it has been; one at a time, as the
+        # simulators beside it come to the same step in the same moment.
         with Path(options.breaks_file).open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             if options.breaks_times and len(file.readlines()) >= options.breaks_times:
                 return False
             file.write(f"{os.getpid()}\n")
         return True
+
+
+SENDING_S = 0.2
+"""Until what was just said has left the process."""
 
 
 def _be_lost(how: str) -> None:
@@ -220,6 +227,8 @@ def _be_lost(how: str) -> None:
             while True:
                 pass
         case "stop":
+            # It stops the thread that sends, too: the host would still wait for a prediction.
+            time.sleep(SENDING_S)
             os.kill(os.getpid(), signal.SIGSTOP)
         case "die":
             os.kill(os.getpid(), signal.SIGSEGV)
