@@ -34,7 +34,7 @@ class Recipe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     student_episodes: int = 12
     """Of each lesson, by the student."""
     student_steps: int = 3000
-    steps: int = 8000
+    steps: int = 12000
     begin_with_student: bool = True
     """Whether the last training begins with the student's weights."""
     seed: int = 1
