@@ -61,18 +61,20 @@ class Visit:
 
     def wait(self, script: str) -> None:
         """Wait until `script` is true. Not the browser, whose own way our policy forbids."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.page.evaluate(script):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{script} is not true; said: {self.said}")
-            self.page.wait_for_timeout(50)
+        self._until(lambda: bool(self.page.evaluate(script)), f"{script} is not true")
 
     def hear(self, *words: str) -> None:
         """Wait until the page said one of `words`: the browser tells of it when it gets to it."""
+        self._until(
+            lambda: any(word in said for word in words for said in self.said),
+            f"none of {words} was heard",
+        )
+
+    def _until(self, holds: Callable[[], bool], missing: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while not any(word in said for word in words for said in self.said):
+        while not holds():
             if time.monotonic() > deadline:
-                raise AssertionError(f"none of {words} was said, but {self.said}")
+                raise AssertionError(f"{missing}; said: {self.said}")
             self.page.wait_for_timeout(50)
 
 
