@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rpent_box.cli import eval_flags, eval_words, flags, mini_flags
 from rpent_box.cli.asked import command_given
@@ -19,12 +20,21 @@ from rpent_box.cli.mini_evaluate import (
     EPISODES,
     PRO_EPISODES,
     Asked,
+    check,
     score,
     sentences_asked,
 )
-from rpent_box.cli.mini_exams import SCORES_FILE, Marks, Part, Scores, read_parts
+from rpent_box.cli.mini_exams import SCORES_FILE, Marks, Scores, read_parts
+from rpent_box.cli.mini_lessons import require_lessons
 from rpent_box.cli.mini_pythons import simulator_python, training_python
-from rpent_box.cli.mini_recipe import DEFAULTS, Recipe, checkpoint_of, plan, settle_recipe
+from rpent_box.cli.mini_recipe import (
+    DEFAULTS,
+    Recipe,
+    checkpoint_of,
+    plan,
+    require_recipe,
+    settle_recipe,
+)
 from rpent_box.cli.mini_stages import absolute
 from rpent_box.cli.mini_work import STAGE_HOURS, Work
 from rpent_box.cli.progress import speaker
@@ -32,6 +42,7 @@ from rpent_box.cli.show_mini import render_scores
 from rpent_box.cli.tables import render_table, seconds
 from rpent_box.evaluate.stages.record import read_stage_file
 from rpent_box.evaluate.stages.stage import Stage
+from rpent_box.evaluate.stages.writer import only_writer
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -62,7 +73,8 @@ def all_(
     student_steps: mini_flags.StudentSteps = DEFAULTS.student_steps,
     steps: mini_flags.Steps = DEFAULTS.steps,
     begin_with_student: mini_flags.BeginWithStudent = DEFAULTS.begin_with_student,
-    seed: mini_flags.Seed = DEFAULTS.seed,
+    seed: mini_flags.SeedOfRounds = DEFAULTS.seed,
+    training_seed: mini_flags.TrainingSeed = DEFAULTS.training_seed,
     threads: mini_flags.Threads = DEFAULTS.threads,
     workers: mini_flags.Workers = None,
     score_it: mini_flags.Score = True,
@@ -91,26 +103,33 @@ def all_(
             steps=steps,
             begin_with_student=begin_with_student,
             seed=seed,
+            training_seed=training_seed,
             threads=threads,
         )
-        # All that can be wrong with the words, before hours of work.
+        require_recipe(folder, recipe)
         asked = Asked(
             out=folder / "scores",
             checkpoint=checkpoint_of(folder / "final"),
-            marks=_marks(recipe, read_parts(eval_words.names("--part", part))),
+            marks=_marks(recipe, eval_words.names("--part", part)),
             envs=eval_words.envs(envs),
             launcher=launcher,
             simulator_python=simulator_python_,
             build=build,
             quiet=quiet,
         )
-        settle_recipe(folder, recipe)
+        # What can be known to be wrong is known before hours of work, and before the recipe is
+        # written down: in a folder that has one, no other can be made.
+        if score_it:
+            asked = _checked(asked)
         stages = _stages(recipe, folder, asked, python=python, workers=workers)
         work = Work.here(os.environ, quiet=quiet, hours=timeout, command=command_given())
-        for stage in stages:
-            if not read_stage_file(stage.record).is_complete(stage):
-                work.run(stage)
-        scores = score(asked, os.environ) if score_it else None
+        with only_writer(folder):
+            settle_recipe(folder, recipe)
+            for stage in stages:
+                if not read_stage_file(stage.record).is_complete(stage):
+                    work.run(stage)
+            scored = score(asked, os.environ) if score_it else None
+        scores = scored.scores if scored is not None else None
         made = Making(
             out=str(folder),
             checkpoint=checkpoint_of(folder / "final"),
@@ -119,19 +138,29 @@ def all_(
             scores=scores,
         )
         _show(made, as_json=as_json)
-        if scores is not None and not scores.is_complete:
+        if scored is not None and not scored.is_complete:
             raise typer.Exit(NOT_COMPLETED)
+
+
+def _checked(asked: Asked) -> Asked:
+    """Return `asked` as `check` does, though its checkpoint is not made yet."""
+    checked = check(replace(asked, checkpoint=None), os.environ)
+    return replace(checked, checkpoint=asked.checkpoint)
 
 
 def _stages(
     recipe: Recipe, folder: Path, asked: Asked, *, python: str | None, workers: int | None
 ) -> list[Stage]:
-    """Return what makes the checkpoint, in Pythons that have what it needs."""
+    """Return what makes the checkpoint, in Pythons that have what it needs.
+
+    Raises `LaunchError` for a Python without that, `UnknownName` for a lesson that there is not.
+    """
     say = speaker(quiet=asked.quiet)
     trainer = training_python(python, environ=os.environ)
     teacher = simulator_python(
         asked.simulator_python, build=asked.build, say=say, environ=os.environ
     )
+    require_lessons(teacher, recipe.lessons, os.environ)
     return list(plan(recipe, folder, teacher=teacher, trainer=trainer, workers=workers))
 
 
@@ -155,10 +184,11 @@ def _costs_of_scores(scores: Scores | None, asked: Asked) -> Iterator[Cost]:
         yield Cost(made=exam.name, by="evaluate", wall_s=round(wall_s, 1), sittings=sittings)
 
 
-def _marks(recipe: Recipe, parts: tuple[Part, ...]) -> Marks:
+def _marks(recipe: Recipe, parts: Sequence[str]) -> Marks:
     suites = tuple(dict.fromkeys(lesson.split("-")[0] for lesson in recipe.lessons))
     return Marks(
-        parts=parts,
+        parts=read_parts(parts),
+        parts_are_named=bool(parts),
         suites=suites,
         control_suite=suites[0],
         episodes=EPISODES,

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rpent_box.cli import eval_flags, eval_words, flags, mini_flags
 from rpent_box.cli.asked import command_given
 from rpent_box.cli.border import NOT_COMPLETED, border, print_json
 from rpent_box.cli.eval_progress import Showing
 from rpent_box.cli.eval_watched import watched
+from rpent_box.cli.mini_check import check_marks
 from rpent_box.cli.mini_exams import (
     BACKEND,
     PLATFORM,
@@ -28,23 +30,23 @@ from rpent_box.cli.mini_exams import (
     exams,
     hashes_of,
     read_parts,
-    read_sentences,
     require_same_checkpoint,
-    sentences_folder,
     write_scores,
 )
+from rpent_box.cli.mini_lessons import require_sentences
 from rpent_box.cli.mini_pythons import simulator_python
+from rpent_box.cli.mini_sentences import read_trials, sentences_folder, sentences_of
 from rpent_box.cli.mini_stages import absolute, sentences_stage
 from rpent_box.cli.mini_work import STAGE_HOURS, Work
 from rpent_box.cli.progress import speaker, write_line
 from rpent_box.cli.show_mini import render_scores
 from rpent_box.cli.surroundings import cache_dir, runtime_dir
 from rpent_box.contracts.control_messages import Video
-from rpent_box.errors import OutputError
 from rpent_box.evaluate.config import LauncherName
 from rpent_box.evaluate.scale.config import DEFAULT_SEED, EvalConfig
 from rpent_box.evaluate.scale.summary import EvalSummary
 from rpent_box.evaluate.stages.stage import Stage
+from rpent_box.evaluate.stages.writer import only_writer
 from rpent_box.report.write import write_report
 
 EPISODES = 50
@@ -86,6 +88,7 @@ def evaluate(
             checkpoint=None if checkpoint is None else absolute(checkpoint),
             marks=Marks(
                 parts=read_parts(eval_words.names("--part", part)),
+                parts_are_named=part is not None,
                 suites=suites,
                 tasks=eval_words.tasks(task),
                 control_suite=control_suite or suites[0],
@@ -102,12 +105,14 @@ def evaluate(
             report=report,
             quiet=quiet,
         )
-        scores = score(asked, os.environ)
+        # First: it knows best what a folder without weights lacks.
+        require_same_checkpoint(asked.out, hashes_of(asked.checkpoint))
+        scored = score(check(asked, os.environ), os.environ)
         if as_json:
-            print_json(scores)
+            print_json(scored.scores)
         else:
-            sys.stdout.write(render_scores(scores, str(asked.out / SCORES_FILE)))
-        if not scores.is_complete:
+            sys.stdout.write(render_scores(scored.scores, str(asked.out / SCORES_FILE)))
+        if not scored.is_complete:
             raise typer.Exit(NOT_COMPLETED)
 
 
@@ -128,21 +133,54 @@ class Asked(Struct, frozen=True, kw_only=True):
     quiet: bool = False
 
 
-def score(asked: Asked, environ: Mapping[str, str]) -> Scores:
+class Scored(Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    scores: Scores
+    """All that the folder holds, of earlier commands too."""
+    is_complete: bool
+    """Whether each exam that was asked for now has all its results."""
+
+
+def check(asked: Asked, environ: Mapping[str, str]) -> Asked:
+    """Return `asked` without what there is nothing to play of and nobody named.
+
+    Nothing is played yet. Raises as `check_marks` does, and `LaunchError` for a Python without
+    what it needs.
+    """
+
+    def require() -> None:
+        python = _simulator_python(asked, environ)
+        require_sentences(python, asked.marks.control_suite, asked.marks.tasks, environ)
+
+    marks = check_marks(
+        asked.marks,
+        _config(asked, environ),
+        asked.out,
+        require_sentences=require,
+        say=speaker(quiet=asked.quiet),
+    )
+    return replace(asked, marks=marks)
+
+
+def score(asked: Asked, environ: Mapping[str, str]) -> Scored:
     """Play what is left of it, and write `scores.json` after each part. Raises `RpentBoxError`."""
     hashes = hashes_of(asked.checkpoint)
-    _make_folder(asked.out)
-    require_same_checkpoint(asked.out, hashes)
-    scores = write_scores(asked.out, Scores(checkpoint=hashes, written_at=""))
-    for exam in exams(asked.marks, _config(asked, environ)):
-        summary = _play(exam, asked)
-        one = ExamScore(name=exam.name, part=exam.part, summary=summary)
-        scores = write_scores(asked.out, Scores(checkpoint=hashes, written_at="", exams=(one,)))
-    if "sentences" in asked.marks.parts:
-        folder = _try_sentences(asked, environ)
-        found = read_sentences(folder)
-        scores = write_scores(asked.out, Scores(checkpoint=hashes, written_at="", sentences=found))
-    return scores
+    with only_writer(asked.out):
+        require_same_checkpoint(asked.out, hashes)
+        scores = write_scores(asked.out, Scores(checkpoint=hashes, written_at=""))
+        statuses = []
+        for exam in exams(asked.marks, _config(asked, environ)):
+            summary = _play(exam, asked)
+            statuses.append(summary.status)
+            one = ExamScore(name=exam.name, part=exam.part, summary=summary)
+            scores = write_scores(asked.out, Scores(checkpoint=hashes, written_at="", exams=(one,)))
+        if "sentences" in asked.marks.parts:
+            found = sentences_of(read_trials(_try_sentences(asked, environ)))
+            scores = write_scores(
+                asked.out, Scores(checkpoint=hashes, written_at="", sentences=found)
+            )
+    return Scored(scores=scores, is_complete=all(one == "complete" for one in statuses))
 
 
 def _play(exam: Exam, asked: Asked) -> EvalSummary:
@@ -161,9 +199,7 @@ def _play(exam: Exam, asked: Asked) -> EvalSummary:
 
 def _try_sentences(asked: Asked, environ: Mapping[str, str]) -> Path:
     """Play the attempts with another task's sentence; return their folder."""
-    say = speaker(quiet=asked.quiet)
-    python = simulator_python(asked.simulator_python, build=asked.build, say=say, environ=environ)
-    stage = sentences_asked(asked, python=python)
+    stage = sentences_asked(asked, python=_simulator_python(asked, environ))
     work = Work.here(environ, quiet=asked.quiet, hours=STAGE_HOURS, command=command_given())
     work.run(stage)
     return Path(stage.folder)
@@ -202,8 +238,6 @@ def _config(asked: Asked, environ: Mapping[str, str]) -> EvalConfig:
     )
 
 
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be made: {error.strerror}") from error
+def _simulator_python(asked: Asked, environ: Mapping[str, str]) -> str:
+    say = speaker(quiet=asked.quiet)
+    return simulator_python(asked.simulator_python, build=asked.build, say=say, environ=environ)

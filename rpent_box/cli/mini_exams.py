@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -12,11 +12,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rpent_box.cli.mini_sentences import Sentence
 from rpent_box.errors import BadOption, OutputError, UsageError
 from rpent_box.evaluate.scale.config import EvalConfig
 from rpent_box.evaluate.scale.summary import EvalSummary
-from rpent_box.evaluate.statistics import wilson_interval
-from rpent_box.sim.lines import read_lines
 from rpent_box.sim.manifest import as_json
 from rpent_box.sim.results import now, write_atomically
 
@@ -33,7 +32,6 @@ VARIANTS = ("lan", "swap", "object", "task")
 BLIND = ("--see=grey",)
 
 SCORES_FILE = "scores.json"
-TRIALS_FILE = "trials.jsonl"
 WEIGHTS = ("mini_wam*.onnx", "mini_wam.json")
 
 
@@ -44,35 +42,6 @@ class Exam(Struct, frozen=True, kw_only=True):
     """Also its folder's."""
     part: Part
     config: EvalConfig
-
-
-class Trial(Struct, frozen=True, kw_only=True):
-    """Of one attempt with another task's sentence, what is counted."""
-
-    suite: str
-    task: int
-    says: int
-    instruction: str
-    lifted: str
-    """Whose the first lifted thing was: `named` by the sentence, the scene's `own`, …"""
-    reached: str
-    """Whose goal held first."""
-
-
-class Sentence(Struct, frozen=True, kw_only=True):
-    """How attempts with another task's sentence went in one scene."""
-
-    suite: str
-    task: int
-    """Whose scene."""
-    says: int
-    """Whose sentence."""
-    instruction: str
-    attempts: int
-    lifted: dict[str, int]
-    reached: dict[str, int]
-    named_interval: tuple[float, float]
-    """95 % Wilson interval of how often the named thing was lifted first."""
 
 
 class ExamScore(Struct, frozen=True, kw_only=True):
@@ -91,15 +60,13 @@ class Scores(Struct, frozen=True, kw_only=True):
     exams: tuple[ExamScore, ...] = ()
     sentences: tuple[Sentence, ...] = ()
 
-    @property
-    def is_complete(self) -> bool:
-        return all(one.summary.status == "complete" for one in self.exams)
-
 
 class Marks(Struct, frozen=True, kw_only=True):
     """How much is played of each part, and of what."""
 
     parts: tuple[Part, ...]
+    parts_are_named: bool = False
+    """Else what the suite has nothing for is left out."""
     suites: tuple[str, ...]
     tasks: tuple[int | str, ...] = ()
     """Of each suite. Empty: all of them."""
@@ -149,21 +116,6 @@ def exams(marks: Marks, base: EvalConfig) -> Iterator[Exam]:
                 video="none",
             )
             yield Exam(name=suite, part="pro", config=config)
-
-
-def sentences_folder(out: Path, suite: str) -> Path:
-    """Return where the attempts with other tasks' sentences are kept."""
-    return out / f"{suite}-sentences"
-
-
-def read_sentences(folder: Path) -> tuple[Sentence, ...]:
-    """Return how the attempts in `folder` went, by scene and sentence. Raises `OutputError`."""
-    path = folder / TRIALS_FILE
-    trials = read_lines(path, Trial, what="an attempt") if path.exists() else []
-    pairs: dict[tuple[int, int], list[Trial]] = {}
-    for trial in trials:
-        pairs.setdefault((trial.task, trial.says), []).append(trial)
-    return tuple(_sentence(pairs[key]) for key in sorted(pairs))
 
 
 def require_same_checkpoint(out: Path, hashes: dict[str, str]) -> None:
@@ -224,25 +176,3 @@ def hashes_of(checkpoint: str | None) -> dict[str, str]:
             hint="Export one: rpent-box mini export TRAINING --out CHECKPOINT",
         )
     return hashes
-
-
-def _sentence(trials: Sequence[Trial]) -> Sentence:
-    first = trials[0]
-    lifted = _counts(trial.lifted for trial in trials)
-    return Sentence(
-        suite=first.suite,
-        task=first.task,
-        says=first.says,
-        instruction=first.instruction,
-        attempts=len(trials),
-        lifted=lifted,
-        reached=_counts(trial.reached for trial in trials),
-        named_interval=wilson_interval(lifted.get("named", 0), len(trials)),
-    )
-
-
-def _counts(words: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return counts

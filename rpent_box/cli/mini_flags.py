@@ -92,7 +92,7 @@ ScoredSuites: TypeAlias = Annotated[
         "--suite",
         help="Families of tasks to score it on, several by commas or by repeating it.",
         metavar="NAME[,NAME]",
-        show_default="all that it was taught",
+        show_default="the three suites that there are lessons for",
         rich_help_panel=SIMULATOR,
     ),
 ]
@@ -110,6 +110,26 @@ Demonstrations: TypeAlias = Annotated[
 Seed: TypeAlias = Annotated[
     int,
     typer.Option(help="What all chance follows from.", metavar="N", min=0, rich_help_panel=WHAT),
+]
+SeedOfRounds: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        help="What all chance in the demonstrations follows from; the second round has the next "
+        "number.",
+        metavar="N",
+        min=0,
+        rich_help_panel=WHAT,
+    ),
+]
+TrainingSeed: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        help="What all chance in the two trainings follows from.",
+        metavar="N",
+        min=0,
+        rich_help_panel=WHAT,
+    ),
 ]
 Workers: TypeAlias = Annotated[
     int | None,

@@ -26,7 +26,7 @@ RECIPE_FILE = "recipe.json"
 
 
 class Recipe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that decides what is made: the numbers behind the built-in weights are its defaults."""
+    """All that decides what is made. The built-in weights were made with its defaults."""
 
     lessons: tuple[str, ...] = SUITES
     episodes: int = 22
@@ -98,21 +98,27 @@ def checkpoint_of(training: str | Path) -> str:
     return str(Path(training) / "checkpoint")
 
 
-def settle_recipe(out: Path, recipe: Recipe) -> None:
-    """Write the recipe into a new folder. Raises `UsageError` where another one was begun."""
+def require_recipe(out: Path, recipe: Recipe) -> bool:
+    """Return whether `recipe` was begun in `out`. Raises `UsageError` where another one was."""
     path = out / RECIPE_FILE
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        known = msgspec.json.decode(path.read_bytes(), type=Recipe) if path.exists() else None
+        known = msgspec.json.decode(path.read_bytes(), type=Recipe)
+    except FileNotFoundError:
+        return False
     except OSError as error:
-        raise OutputError(f"{path} cannot be read or made: {error.strerror}") from error
-    except msgspec.DecodeError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise OutputError(f"{path} is not a recipe: {error}") from error
-    if known is None:
-        data = msgspec.json.format(msgspec.json.encode(recipe), indent=2) + b"\n"
-        write_atomically(path, data)
-    elif found := differences("recipe", known, recipe):
+    if found := differences("recipe", known, recipe):
         raise UsageError(
             f"another recipe was begun in {out}:\n{in_lines(found)}",
             hint="Choose another folder: --out FOLDER, or give the options of the first time.",
         )
+    return True
+
+
+def settle_recipe(out: Path, recipe: Recipe) -> None:
+    """Write the recipe into a new folder. Raises as `require_recipe` does."""
+    if not require_recipe(out, recipe):
+        data = msgspec.json.format(msgspec.json.encode(recipe), indent=2) + b"\n"
+        write_atomically(out / RECIPE_FILE, data)

@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpent_box.cli.mini_exams import BACKEND, TRIALS_FILE
+from rpent_box.cli.mini_exams import BACKEND
+from rpent_box.cli.mini_sentences import TRIALS_FILE
 from rpent_box.evaluate.stages.stage import Stage
 
 TEACHING = "rpent_box_libero.teaching"
@@ -112,7 +113,7 @@ def sentences_stage(
     if checkpoint is not None:
         words.append(f"--checkpoint={absolute(checkpoint)}")
     if tasks:
-        words.append(f"--tasks={','.join(map(str, tasks))}")
+        words.append(f"--tasks={tasks_in_words(tasks)}")
     words += [f"--episodes={episodes}", f"--seed={seed}"]
     return Stage(
         name="sentences",
@@ -123,6 +124,11 @@ def sentences_stage(
         how=(f"--workers={workers or cores()}",),
         folder=folder,
     )
+
+
+def tasks_in_words(tasks: Sequence[int | str]) -> str:
+    """Return tasks as the program that tries sentences reads them."""
+    return ",".join(map(str, tasks)) or "all"
 
 
 def absolute(path: str) -> str:

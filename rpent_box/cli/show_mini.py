@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpent_box.cli.mini_exams import ExamScore, Part, Scores, Sentence
+from rpent_box.cli.mini_exams import ExamScore, Part, Scores
+from rpent_box.cli.mini_sentences import Sentence, by_suite
 from rpent_box.cli.show_eval import SCORE_HEADER, score_row
 from rpent_box.cli.tables import labelled, render_table
 from rpent_box.evaluate.statistics import wilson_interval
@@ -21,8 +22,7 @@ TITLES: dict[Part, str] = {
 def render_scores(scores: Scores, path: str) -> str:
     """Return the screen that ends `rpent-box mini evaluate`."""
     blocks = [_exam(one) for one in scores.exams]
-    if scores.sentences:
-        blocks.append(_sentences(scores.sentences))
+    blocks += [_sentences(suite, its) for suite, its in by_suite(scores.sentences).items()]
     return "".join(f"\n{block}" for block in blocks) + "\n" + labelled("scores", path)
 
 
@@ -36,16 +36,15 @@ def _exam(exam: ExamScore) -> str:
     return f"{title}{status}\n{render_table(SCORE_HEADER, rows)}"
 
 
-def _sentences(sentences: Sequence[Sentence]) -> str:
-    header = ("scene", "says", "attempts", "went for it", "95% interval", "for its own", "neither")
+def _sentences(suite: str, sentences: Sequence[Sentence]) -> str:
+    header = ("scene", "says", "attempts", "went for it", "95% interval", "for its own", "else")
     rows = [_row(str(one.task), str(one.says), one.attempts, one.lifted) for one in sentences]
     total: dict[str, int] = {}
     for one in sentences:
         for word, count in one.lifted.items():
             total[word] = total.get(word, 0) + count
     rows.append(_row("all", "", sum(one.attempts for one in sentences), total))
-    suites = ", ".join(dict.fromkeys(one.suite for one in sentences))
-    return f"{suites}, {TITLES['sentences']}\n{render_table(header, rows)}"
+    return f"{suite}, {TITLES['sentences']}\n{render_table(header, rows)}"
 
 
 def _row(scene: str, says: str, attempts: int, lifted: dict[str, int]) -> tuple[str, ...]:

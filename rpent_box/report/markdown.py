@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -14,7 +15,8 @@ from rpent_box.report.load import Entry
 from rpent_box.report.words import DASH, NOTHING, interval, number, percent, ranges
 
 SUITES_HEADER = (
-    *("suite", "options", "solved", "rate", "95%", "steps of solved ones, mean (range)"),
+    *("suite", "options", "folder", "seeds", "solved", "rate", "95%"),
+    "steps of solved ones, mean (range)",
 )
 FRAMES_HEADER = ("suite", "options", "episodes", "frames it expected", "copies of the last one")
 TASK_HEADER = ("task", "sentence", "solved", "95%", "steps of solved ones")
@@ -39,6 +41,11 @@ class Exam(Struct, frozen=True, kw_only=True):
             words.append(f"--execute-steps={plan.execute_steps}")
         return " ".join(f"`{word}`" for word in words)
 
+    @property
+    def seeds(self) -> str:
+        """Of the episodes that were played."""
+        return ranges({row.seed for _, row in self.entry.rows() if row.suite == self.suite})
+
 
 def exams_of(entries: Sequence[Entry]) -> list[Exam]:
     """Return every suite of every entry, in order."""
@@ -50,7 +57,19 @@ def exams_of(entries: Sequence[Entry]) -> list[Exam]:
 def tables_of(entries: Sequence[Entry]) -> str:
     """Return a table of suites, and for each a table of its tasks; of variants, beside it."""
     exams = exams_of(entries)
-    parts = [table(SUITES_HEADER, [_suite_row(exam) for exam in exams])]
+    # Where all have the same, `played_with` says them.
+    differ = len({exam.seeds for exam in exams}) > 1
+    alike = Counter((exam.suite, exam.options) for exam in exams)
+    rows = [
+        _suite_row(
+            exam,
+            seeds=exam.seeds if differ else "",
+            # What differs in neither of them, but in the version say, is told by its folder.
+            folder=exam.entry.first.name if alike[exam.suite, exam.options] > 1 else "",
+        )
+        for exam in exams
+    ]
+    parts = [table(SUITES_HEADER, rows)]
     frames = [row for exam in exams if (row := _frames_row(exam)) is not None]
     if frames:
         parts.append(
@@ -76,14 +95,14 @@ def solved(score: PlayedScore) -> str:
     return f"{score.successes} of {score.done}{missing}"
 
 
-def _suite_row(exam: Exam) -> tuple[str, ...]:
+def _suite_row(exam: Exam, *, seeds: str, folder: str) -> tuple[str, ...]:
     score = exam.score
     steps = NOTHING
     if score.solved_steps:
         low, high = score.solved_steps[0], score.solved_steps[-1]
         steps = f"{number(score.mean_success_steps)} ({low}{DASH}{high})"
     return (
-        *(exam.suite, exam.options, solved(score), percent(score.success_rate)),
+        *(exam.suite, exam.options, folder, seeds, solved(score), percent(score.success_rate)),
         *(interval(score.success_interval), steps),
     )
 
@@ -155,10 +174,10 @@ def _cell(exam: Exam, task: int) -> str:
 def played_with(entries: Sequence[Entry]) -> str:
     """Return in a line what all `entries` share: weights, seeds, renderer, version."""
     deciding = [entry.setup.deciding for entry in entries]
-    seeds = {row.seed for entry in entries for _, row in entry.rows()}
+    seeds = {exam.seeds for exam in exams_of(entries)}
     facts = {
         "weights": _shared(deciding, "worker.meta.provenance.weights_sha256")[:12],
-        "seeds": ranges(seeds),
+        "seeds": seeds.pop() if len(seeds) == 1 else "",
         "rpent-box": _shared(deciding, "worker.rpent_box"),
         "drawn by": _shared(deciding, "simulator.renderer"),
     }

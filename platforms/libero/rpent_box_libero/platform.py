@@ -45,6 +45,11 @@ BLEW_UP = "the physics blew up and MuJoCo put everything back to the scene file'
 """Remarked on for each control step in which it happened: what follows is another scene."""
 
 
+def deciding_versions() -> dict[str, str]:
+    """Return package → version of what decides the physics and the pixels."""
+    return {name: version(name) for name in _DECIDING_PACKAGES}
+
+
 class LiberoPlatform:
     """Holds one task's simulator at a time; another task replaces it."""
 
@@ -88,7 +93,7 @@ class LiberoPlatform:
 
     @property
     def versions(self) -> dict[str, str]:
-        return {name: version(name) for name in _DECIDING_PACKAGES}
+        return deciding_versions()
 
     @property
     def renderer(self) -> str:

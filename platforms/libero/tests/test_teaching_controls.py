@@ -7,17 +7,19 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 import rpent_box_libero.teaching
 from rpent_box.errors import BadOption, OutputError, UnknownName
+from rpent_box.sim.lines import LineWriter
 from rpent_box_libero.teaching import controls
 from rpent_box_libero.teaching.controls import choose_lessons, key_of, plan, summary
 from rpent_box_libero.teaching.lessons import find_lesson
 from rpent_box_libero.teaching.state import Pose, SceneState
-from rpent_box_libero.teaching.trial import Lifted, Onlooker, Reached, Trial, thing_at
+from rpent_box_libero.teaching.trial import Conditions, Lifted, Onlooker, Reached, Trial, thing_at
 
 OWN, NAMED, PLATE, OTHER = (
     "akita_black_bowl_1_main",
@@ -105,20 +107,29 @@ def test_scenes_are_chosen_by_number_and_a_wrong_one_is_refused() -> None:
     assert [one.task for one in choose_lessons("libero_spatial", f"0,{name}")] == [0, 2]
     with pytest.raises(UnknownName, match=r"in the scene of task 10"):
         choose_lessons("libero_spatial", "1,10")
-    with pytest.raises(UnknownName, match="no scene of nowhere"):
-        choose_lessons("nowhere", "all")
+
+
+@pytest.mark.parametrize("suite", ["libero_goal", "nowhere"])
+def test_a_suite_without_other_sentences_is_refused_before_anything_is_played(suite: str) -> None:
+    with pytest.raises(UnknownName, match=f"no scene of {suite}") as refused:
+        choose_lessons(suite, "all")
+    assert "the suite's own scores" in str(refused.value)
+
+
+UNDER = Conditions(
+    model="toy 1", seed=7, renderer="osmesa", versions={"mujoco": "3.3.1", "numpy": "2.2.5"}
+)
 
 
 def trial(
     init_state: int = 0, *, lifted: Lifted = "none", reached: Reached = "none", task: int = 0
 ) -> Trial:
     return Trial(
+        **asdict(UNDER),
         suite="libero_spatial",
         task=task,
         says=1,
         init_state=init_state,
-        seed=7,
-        model="toy 1",
         lifted=lifted,
         reached=reached,
         steps=9,
@@ -126,9 +137,9 @@ def trial(
 
 
 def test_every_state_is_asked_for_once_per_sentence() -> None:
-    asked = list(plan(choose_lessons("libero_spatial", "all"), "toy 1", episodes=3, seed=5))
+    asked = list(plan(choose_lessons("libero_spatial", "all"), UNDER, episodes=3))
     assert len({key_of(one) for one in asked}) == len(asked) == 30
-    assert {one.seed for one in asked} == {5}
+    assert {one.seed for one in asked} == {7}
 
 
 @pytest.fixture
@@ -172,7 +183,7 @@ def test_another_policys_attempts_are_not_mixed_with_this_ones(
     path = tmp_path / "controls.jsonl"
     assert run(path, "--checkpoint", "a") == 0
     assert run(path, "--checkpoint", "b") == 1
-    assert "holds attempts of toy a; this is toy b" in capsys.readouterr().err
+    assert 'under other conditions: model: "toy a", not "toy b"' in capsys.readouterr().err
     assert len(played) == 4
 
 
@@ -182,8 +193,45 @@ def test_attempts_with_another_seed_are_not_counted_with_these(
     path = tmp_path / "controls.jsonl"
     assert run(path, "--seed", "7") == 0
     assert run(path, "--seed", "8") == 1
-    assert "holds attempts with seed 7; this is seed 8" in capsys.readouterr().err
+    assert "under other conditions: seed: 7, not 8" in capsys.readouterr().err
     assert len(played) == 4
+
+
+def test_attempts_that_another_renderer_drew_are_not_counted_with_these(
+    tmp_path: Path,
+    played: list[Trial],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "controls.jsonl"
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    assert run(path) == 0
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    assert run(path) == 1
+    assert 'under other conditions: renderer: "osmesa", not "egl"' in capsys.readouterr().err
+    assert len(played) == 4
+
+
+def test_attempts_of_another_simulators_version_are_refused_and_only_that_one_is_named(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "controls.jsonl"
+    with LineWriter(path) as file:
+        file.append(trial())
+    assert controls.read_done(path, UNDER) == [trial()]
+    newer = replace(UNDER, versions=UNDER.versions | {"mujoco": "3.4.0"})
+    with pytest.raises(OutputError) as refused:
+        controls.read_done(path, newer)
+    assert 'other conditions: mujoco: "3.3.1", not "3.4.0"\n' in f"{refused.value}\n"
+
+
+def test_attempts_whose_renderer_is_not_known_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "controls.jsonl"
+    known = asdict(trial())
+    del known["renderer"]
+    path.write_bytes(msgspec.json.encode(known) + b"\n")
+    with pytest.raises(OutputError, match=r"is not an attempt: .*`renderer`"):
+        controls.read_done(path, UNDER)
 
 
 def test_nobody_cannot_play(
@@ -205,7 +253,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text('{"suite": "libero_spatial"}\n')
     with pytest.raises(OutputError, match="is not an attempt"):
-        controls.read_done(path, "toy 1", 7)
+        controls.read_done(path, UNDER)
 
 
 def test_the_summary_counts_each_scene_and_all() -> None:

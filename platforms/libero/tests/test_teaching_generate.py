@@ -129,6 +129,29 @@ def test_another_recipe_in_the_same_folder_is_refused_and_says_what_differs(
     assert not (tmp_path / "data").exists()
 
 
+def test_a_dataset_that_something_else_made_is_refused_and_left_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [
+        tmp_path / "data/chunk-000/file-000.parquet",
+        tmp_path / "videos/observation.images.top/chunk-000/file-000.mp4",
+        tmp_path / "meta/info.json",
+    ]
+    for path in files:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"not ours")
+    assert generate.main(["--out", str(tmp_path), *WORDS]) == 1
+    assert "made by something else" in capsys.readouterr().err
+    assert all(path.read_bytes() == b"not ours" for path in files)
+    assert not (tmp_path / "meta/rpent_box.json").exists()
+
+
+def test_a_folder_with_only_notes_beside_it_is_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "making").mkdir()
+    generate.check_recipe(tmp_path, recipe_of(*WORDS))
+    assert (tmp_path / "meta/rpent_box.json").exists()
+
+
 def test_two_programs_do_not_write_to_one_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.simulator
 
 SUITE, TASK, SAYS, STATE, SEED = "libero_spatial", 0, 1, 3, 7
-ASKED = Trial(suite=SUITE, task=TASK, says=SAYS, init_state=STATE, seed=SEED, model="pretended")
+ASKED = Trial(
+    suite=SUITE,
+    task=TASK,
+    says=SAYS,
+    init_state=STATE,
+    seed=SEED,
+    model="pretended",
+    renderer="osmesa",
+    versions={},
+)
 OWN = find_lesson(f"{SUITE}-{TASK}").skill
 
 

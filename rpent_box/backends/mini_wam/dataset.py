@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from rpent_box.backends.mini_wam.adapter.encode import join_proprio
 from rpent_box.backends.mini_wam.demonstrations import (
     EXECUTED_STEPS,
     Demonstrations,
+    Episode,
     read_demonstrations,
 )
 from rpent_box.backends.mini_wam.frames import Frames, cached_frames
@@ -25,8 +26,10 @@ from rpent_box.backends.mini_wam.manifest import Statistics
 from rpent_box.backends.mini_wam.reserved import is_reserved
 from rpent_box.errors import BadOption
 
-HELD_OUT_EVERY = 17
-"""Each 17th episode of a lesson judges and does not teach."""
+HELD_OUT_OF = 17
+"""About one episode of so many judges and does not teach."""
+HELD_OUT_BY = f"sha256 of seed/lesson/number, 1 of {HELD_OUT_OF}"
+"""Names `is_held_out`; trainings record it. Another rule is another name."""
 SMALLEST_DEVIATION = 0.01
 """A number that hardly moves would be blown up by dividing by its deviation."""
 ROWS_TO_THE_FUTURE = 2
@@ -96,22 +99,23 @@ def read_dataset(folders: Sequence[Path], cache: Path) -> Dataset:
             raise BadOption(f"{one.folder} teaches a sentence that LIBERO-Pro scores: {text!r}")
     sentences = sorted({text for one in read for text in one.sentences})
     lessons = sorted({episode.lesson for one in read for episode in one.episodes})
-    held_out = _held_out(read)
     parts: list[dict[str, NDArray[Any]]] = []
     rows = 0
     for one in read:
         tasks = np.array([sentences.index(text) for text in one.sentences])
         for episode in one.episodes:
-            part = _numbers(episode.columns(), tasks, rows_before=rows)
+            columns = episode.columns()
+            if not np.isin(columns["task_index"], np.arange(len(tasks))).all():
+                raise BadOption(f"{episode.data} names a task_index that meta/tasks.parquet lacks")
+            part = _numbers(columns, tasks, rows_before=rows)
             part["lesson"] = np.full(episode.rows, lessons.index(episode.lesson))
-            part["held_out"] = np.full(episode.rows, held_out[len(parts)])
+            part["held_out"] = np.full(episode.rows, is_held_out(one.seed, episode))
             parts.append(part)
             rows += episode.rows
     if not parts:
         raise BadOption(f"no episodes in {', '.join(str(folder) for folder in folders)}")
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Dataset(
-        **columns,
+        **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
         frames=Frames(cached_frames(one, cache) for one in read),
         sentences=tuple(sentences),
         lessons=tuple(lessons),
@@ -119,36 +123,35 @@ def read_dataset(folders: Sequence[Path], cache: Path) -> Dataset:
     )
 
 
-def _held_out(read: Sequence[Demonstrations]) -> list[bool]:
-    """Return for each episode of all folders whether it is held out."""
-    seen: Counter[str] = Counter()
-    chosen = []
-    for episode in (episode for one in read for episode in one.episodes):
-        seen[episode.lesson] += 1
-        chosen.append(seen[episode.lesson] % HELD_OUT_EVERY == 0)
-    return chosen
+def is_held_out(seed: str, episode: Episode) -> bool:
+    """Tell whether an episode of a folder that was made with `seed` judges and does not teach.
+
+    That follows from what the episode follows from, and from nothing else: no training learns from
+    what another one is judged by, whatever folders the two read. So a small folder may hold out
+    nothing at all.
+    """
+    name = f"{seed}/{episode.lesson}/{episode.within}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest(), "big") % HELD_OUT_OF == 0
 
 
 def _numbers(
     columns: dict[str, NDArray[Any]], tasks: NDArray[np.int64], *, rows_before: int
 ) -> dict[str, NDArray[Any]]:
     """Return an episode's rows as `Dataset` holds them."""
-    state = columns["observation.state"].astype(np.float32)
+    state = columns["observation.state"]
     rows = len(state)
     after = np.arange(rows) + ROWS_TO_THE_FUTURE
-    done = columns["executed_action"].astype(np.float32)
+    done = columns["executed_action"]
     following = np.concatenate([done[1:], np.zeros((1, EXECUTED_STEPS, 7), np.float32)])
     return {
         "proprio": np.stack([_proprio(row) for row in state]),
         "sentence": tasks[columns["task_index"]],
-        "actions": columns["action"].astype(np.float32),
+        "actions": columns["action"],
         "executed": np.concatenate([done, following], 1),
-        "places": np.concatenate(
-            [columns["thing_position"], columns["goal_position"]], 1, dtype=np.float32
-        ),
-        "progress": columns["progress"].astype(np.float32).reshape(rows),
+        "places": np.concatenate([columns["thing_position"], columns["goal_position"]], 1),
+        "progress": columns["progress"],
         "future": np.where(after < rows, after + rows_before, -1),
-        "student_acts": columns["student_acts"].astype(bool),
+        "student_acts": columns["student_acts"],
     }
 
 
@@ -169,14 +172,9 @@ def _source(one: Demonstrations) -> Source:
     return Source(
         folder=one.folder.name,
         sha256=one.sha256,
-        seed=str(one.recipe.get("seed", "not stated")),
+        seed=one.seed,
         student=str(one.recipe.get("student", "")),
         episodes=len(one.episodes),
         rows=one.rows,
         rows_by_lesson=dict(sorted(rows.items())),
     )
-
-
-def fingerprint(dataset: Dataset) -> str:
-    """Return what tells two data sets apart."""
-    return msgspec.json.encode([source.sha256 for source in dataset.sources]).decode()

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -53,27 +54,39 @@ from rpent_box.backends.mini_wam.session import (
     OnnxSession,
 )
 from rpent_box.backends.mini_wam.text import TEXT_FEATURES
-from rpent_box.backends.mini_wam.train import NETWORK_FILE, RECORD_FILE, TrainingRecord
+from rpent_box.backends.mini_wam.train import (
+    NETWORK_FILE,
+    RECORD_FILE,
+    UNREADABLE,
+    TrainingRecord,
+)
 from rpent_box.contracts.spaces import LIBERO_OSC_DELTA
 from rpent_box.errors import BadOption, RpentBoxError, WorkerFailed
+from rpent_box.sim.results import remove_partials, write_atomically
 
 OPSET = 17
 TOLERANCE = 1e-4
 
 
 def export(training: Path, out: Path) -> Manifest:
-    """Write the checkpoint. Raises `BadOption` when `training` is not finished."""
+    """Write the checkpoint.
+
+    Raises `BadOption` when `training` is not finished, and `OutputError`.
+    """
     record, network = _read(training)
+    remove_partials(out)
     hashes = {}
     for graph in graphs(network):
-        path = out / graph.file
-        part = path.with_suffix(".part")
-        write_onnx(graph, part, statistics_sha256=record.statistics.sha256())
-        compare(graph, part)
-        part.replace(path)
-        hashes[graph.file] = hashlib.sha256(path.read_bytes()).hexdigest()
+        with TemporaryDirectory() as folder:
+            made = Path(folder) / graph.file
+            write_onnx(graph, made, statistics_sha256=record.statistics.sha256())
+            compare(graph, made)
+            data = made.read_bytes()
+        write_atomically(out / graph.file, data)
+        hashes[graph.file] = hashlib.sha256(data).hexdigest()
     manifest = describe(record, hashes)
-    (out / MANIFEST_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+    data = msgspec.json.format(msgspec.json.encode(manifest)) + b"\n"
+    write_atomically(out / MANIFEST_FILE, data)
     return manifest
 
 
@@ -164,8 +177,8 @@ def compare(graph: Graph, path: Path) -> float:
     inputs = {name: values[name] for name in graph.inputs}
     got = OnnxSession(path, threads=1).run(graph.outputs, inputs)
     wanted = graph.answer(values)
-    worst = max(float(np.abs(got[name] - wanted[name]).max()) for name in graph.outputs)
-    if worst > TOLERANCE:
+    worst = float(np.max([np.abs(got[name] - wanted[name]).max() for name in graph.outputs]))
+    if not worst <= TOLERANCE:  # so that NaN is refused too
         raise WorkerFailed(f"{graph.file} differs from the trained network by {worst}")
     return worst
 
@@ -221,14 +234,15 @@ def describe(record: TrainingRecord, hashes: dict[str, str]) -> Manifest:
 def _read(training: Path) -> tuple[TrainingRecord, MiniWamNetwork]:
     try:
         record = msgspec.json.decode((training / RECORD_FILE).read_bytes(), type=TrainingRecord)
-        state = torch.load(training / NETWORK_FILE, weights_only=True)
+        network = MiniWamNetwork()
+        network.load_state_dict(torch.load(training / NETWORK_FILE, weights_only=True))
     except FileNotFoundError as error:
         raise BadOption(
             f"{training} holds no finished training: {error.filename} is missing",
             hint="Finish it: python -m rpent_box.backends.mini_wam.train --data … --out …",
         ) from error
-    network = MiniWamNetwork()
-    network.load_state_dict(state)
+    except (msgspec.DecodeError, *UNREADABLE) as error:
+        raise BadOption(f"{training} holds no training that can be read: {error}") from error
     return record, network.eval()
 
 

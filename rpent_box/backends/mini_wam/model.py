@@ -81,10 +81,15 @@ class MiniWam:
             return self._together(requests)
         return [self.predict(request) for request in requests]
 
+    @property
+    def infers_at_once(self) -> dict[int, bool]:
+        """Size of a batch that was asked for → whether it is inferred at once, or one by one."""
+        return dict(self._alike)
+
     def _is_alike(self, requests: Sequence[PredictionInput]) -> bool:
         """Compare before decoding, which clips: what is at a limit in both would hide a bit."""
-        together, _ = self._run(requests)
-        alone = [self._run([request])[0] for request in requests]
+        together, _ = self.compute(requests)
+        alone = [self.compute([request])[0] for request in requests]
         return all(
             together[name][row].tobytes() == one[name][0].tobytes()
             for row, one in enumerate(alone)
@@ -93,15 +98,18 @@ class MiniWam:
         )
 
     def _together(self, requests: Sequence[PredictionInput]) -> list[ActionChunk]:
-        outputs, timings = self._run(requests)
+        outputs, timings = self.compute(requests)
         return [
             self._decode(outputs, row, request, timings) for row, request in enumerate(requests)
         ]
 
-    def _run(
+    def compute(
         self, requests: Sequence[PredictionInput]
     ) -> tuple[dict[str, NDArray[np.float32]], dict[str, float]]:
-        """Return what the network computes, a row per request, and the seconds that it took."""
+        """Return what the network computes at once, undecoded, and the seconds that it took.
+
+        Each output has a row per request.
+        """
         for request in requests:
             refuse_unknown_options(request.options, backend="mini-wam")
         begun = time.monotonic()

@@ -63,11 +63,15 @@ _FOUND = re.compile(
 def paraphrase(sentence: str, rng: np.random.Generator) -> str:
     """Return `sentence` said in other words, in lower case; never as a reserved one.
 
-    `sentence` is not reserved itself.
+    Nor as what a reserved one becomes behind an opening or without its articles. `sentence` is not
+    reserved itself.
     """
-    while is_reserved(said := _reworded(sentence, rng)):
-        pass
-    return said
+    while True:
+        whole = _reworded(sentence, rng)
+        short = whole.replace(" the ", " ") if rng.random() < 0.1 else whole
+        said = plain(f"{_chosen(_OPENINGS, rng)} {short}")
+        if not any(map(is_reserved, (whole, short, said))):
+            return said
 
 
 def _reworded(sentence: str, rng: np.random.Generator) -> str:
@@ -75,10 +79,7 @@ def _reworded(sentence: str, rng: np.random.Generator) -> str:
         words = found.group()
         return words if rng.random() < 0.4 else _chosen(_GROUP_OF[words], rng)
 
-    text = _FOUND.sub(swapped, _JOIN.sub(_chosen(_JOINS, rng), plain(sentence)))
-    if rng.random() < 0.1:
-        text = text.replace(" the ", " ")
-    return plain(f"{_chosen(_OPENINGS, rng)} {text}")
+    return _FOUND.sub(swapped, _JOIN.sub(_chosen(_JOINS, rng), plain(sentence)))
 
 
 def _chosen(options: tuple[str, ...], rng: np.random.Generator) -> str:

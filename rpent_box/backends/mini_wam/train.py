@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import math
+import pickle
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import torch
 from msgspec import Struct
 
-from rpent_box.backends.mini_wam.dataset import Dataset, Source, fingerprint, read_dataset
+from rpent_box.backends.mini_wam.dataset import HELD_OUT_BY, Dataset, Source, read_dataset
 from rpent_box.backends.mini_wam.deploy import rounded
 from rpent_box.backends.mini_wam.losses import losses
 from rpent_box.backends.mini_wam.manifest import Statistics
@@ -29,11 +33,16 @@ from rpent_box.backends.mini_wam.network import MiniWamNetwork
 from rpent_box.backends.mini_wam.rows import Rows
 from rpent_box.backends.mini_wam.validate import validate
 from rpent_box.errors import BadOption, OutputError, RpentBoxError
+from rpent_box.sim.results import remove_partials, write_atomically
 
 CHECKPOINT_FILE = "checkpoint.pt"
 NETWORK_FILE = "network.pt"
 RECORD_FILE = "training.json"
 LOG_FILE = "training.jsonl"
+SHOWN_DIGITS = 16
+NOT_THERE = "not there"
+UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError)
+"""What PyTorch raises for files that are cut, or not its own."""
 
 
 class Recipe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +60,8 @@ class Recipe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Grey frames: a control, not a model."""
     begins_with: str = ""
     """SHA-256 of the network whose weights it begins with; empty for random ones."""
+    held_out_by: str = ""
+    """The rule by which episodes are held out. Empty: an earlier one, which had no name."""
 
     def rate(self, step: int) -> float:
         """The learning rate: a warm-up, then a cosine down to 2 %."""
@@ -76,6 +87,7 @@ class Training:
         torch.manual_seed(recipe.seed)
         self.recipe = recipe
         self.rows = Rows(dataset, blind=recipe.blind)
+        self._data = [[source.folder, source.sha256] for source in dataset.sources]
         self.network = MiniWamNetwork().to(memory_format=torch.channels_last)
         self.average = {name: value.clone() for name, value in self.network.state_dict().items()}
         self.optimizer = torch.optim.AdamW(
@@ -87,7 +99,7 @@ class Training:
         self.step = 0
 
     def advance(self) -> dict[str, float]:
-        """Do one step; return its losses."""
+        """Do one step; return its losses. Raises `RpentBoxError` where they are not finite."""
         rng = np.random.default_rng([self.recipe.seed, self.step])
         generator = torch.Generator().manual_seed(int(rng.integers(1 << 31)))
         picked = rng.choice(self.rows.taught, self.recipe.batch, replace=False)
@@ -101,6 +113,11 @@ class Training:
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimizer.step()
         self.step += 1
+        if not all(map(math.isfinite, result.parts.values())):
+            raise RpentBoxError(
+                f"the losses of step {self.step} are not finite: {result.parts}",
+                hint="What was saved before is in order. Train with another --seed, elsewhere.",
+            )
         self._average()
         return result.parts
 
@@ -115,35 +132,42 @@ class Training:
         try:
             state = torch.load(weights, weights_only=True)
             self.network.load_state_dict(state)
-        except (OSError, RuntimeError) as error:
+        except UNREADABLE as error:
             raise BadOption(f"cannot begin with {weights}: {error}") from error
         self.average = {name: value.clone() for name, value in state.items()}
 
-    def save(self, path: Path, of: str) -> None:
-        """Write a checkpoint whole or not at all."""
-        part = path.with_suffix(".part")
+    def save(self, path: Path) -> None:
+        """Write a checkpoint whole or not at all. Raises `OutputError`."""
         state = {
-            "fingerprint": of,
+            "recipe": msgspec.to_builtins(self.recipe),
+            "data": self._data,
             "step": self.step,
             "network": self.network.state_dict(),
             "average": self.average,
             "optimizer": self.optimizer.state_dict(),
         }
-        torch.save(state, part)
-        part.replace(path)
+        _save(state, path)
 
-    def restore(self, path: Path, of: str) -> None:
+    def restore(self, path: Path) -> None:
         """Go on from a checkpoint of the same recipe and data. Raises `BadOption`."""
-        state = torch.load(path, weights_only=True)
-        if state["fingerprint"] != of:
-            raise BadOption(
-                f"{path} belongs to another recipe or other data",
-                hint="Choose another --out, or remove that file.",
-            )
-        self.step = int(state["step"])
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.average = state["average"]
+        hint = "Choose another --out, or remove that file."
+        try:
+            state = torch.load(path, weights_only=True)
+            found = [
+                *_other_options(state["recipe"], msgspec.to_builtins(self.recipe)),
+                *_other_data(state["data"], self._data),
+            ]
+            if found:
+                lines = "\n".join(f"  {one}" for one in found)
+                raise BadOption(f"{path} was begun with other options or data:\n{lines}", hint=hint)
+            self.step = int(state["step"])
+            self.network.load_state_dict(state["network"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.average = state["average"]
+        except KeyError as error:
+            raise BadOption(f"{path} is of another version: no {error}", hint=hint) from error
+        except UNREADABLE as error:
+            raise BadOption(f"cannot go on from {path}: {error}", hint=hint) from error
 
     def _average(self) -> None:
         keep = min(self.recipe.averaging, (1 + self.step) / (10 + self.step))
@@ -169,12 +193,20 @@ def train(
     save_every: int,
     log_every: int,
 ) -> TrainingRecord:
-    """Train to the end, going on from `out`'s checkpoint when there is one."""
+    """Train to the end, going on from `out`'s checkpoint when there is one.
+
+    Raises `BadOption`, also for fewer rows than a batch takes, and `OutputError`.
+    """
+    if (taught := int((~dataset.held_out).sum())) < recipe.batch:
+        raise BadOption(
+            f"{taught} of {len(dataset)} rows teach, but each step takes {recipe.batch} of them",
+            hint="Give more demonstrations: --data, or take fewer rows: --batch.",
+        )
+    remove_partials(out)
     training = Training(recipe, dataset)
-    of = msgspec.json.encode([recipe, fingerprint(dataset)]).decode()
     checkpoint = out / CHECKPOINT_FILE
     if checkpoint.exists():
-        training.restore(checkpoint, of)
+        training.restore(checkpoint)
     elif begin_with is not None:
         training.begin_with(begin_with)
     log = Log(out / LOG_FILE)
@@ -195,35 +227,57 @@ def train(
             )
             sums = {}
         if training.step % save_every == 0:
-            training.save(checkpoint, of)
+            training.save(checkpoint)
     network = training.averaged()
     judged = validate(network, training.rows)
+    if not judged:
+        sys.stderr.write("No episode of these is held out: what is learnt is not judged.\n")
     log.write(event="validation", step=training.step, **judged)
-    torch.save(training.average, out / NETWORK_FILE)
+    _save(training.average, out / NETWORK_FILE)
     record = _record(recipe, dataset, judged)
-    (out / RECORD_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(record)))
+    write_atomically(out / RECORD_FILE, msgspec.json.format(msgspec.json.encode(record)))
     return record
 
 
-def require_same_held_out(record: Path, dataset: Dataset) -> None:
-    """Raise `BadOption` where the training of `record` learnt from what `dataset` holds out.
+def _save(state: dict[str, Any], path: Path) -> None:
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    write_atomically(path, buffer.getvalue())
 
-    What is held out is counted from the first folder on, so it stays the same for the folders that
-    both trainings begin with, and for no others.
+
+def _other_options(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each option that is not what it was: `batch: 64 → 32`."""
+    for name in dict.fromkeys([*before, *now]):
+        old, new = before.get(name, NOT_THERE), now.get(name, NOT_THERE)
+        if old != new:
+            yield f"{name}: {old} → {new}"
+
+
+def _other_data(before: list[list[str]], now: list[list[str]]) -> Iterator[str]:
+    """Yield a line for each folder with other content: `data 2: round-1 (…) → not there`.
+
+    What a folder is called does not matter.
+    """
+    for place, (old, new) in enumerate(zip_longest(before, now), 1):
+        if old is None or new is None or old[1] != new[1]:
+            shown = [one and f"{one[0]} ({one[1][:SHOWN_DIGITS]}…)" for one in (old, new)]
+            yield f"data {place}: {shown[0] or NOT_THERE} → {shown[1] or NOT_THERE}"
+
+
+def require_same_held_out(record: Path) -> None:
+    """Raise `BadOption` unless the training of `record` held out what this one would.
+
+    Else it may have learnt from the episodes that would judge it here.
     """
     try:
-        before = msgspec.json.decode(record.read_bytes(), type=TrainingRecord).sources
+        by = msgspec.json.decode(record.read_bytes(), type=TrainingRecord).recipe.held_out_by
     except (OSError, msgspec.DecodeError) as error:
-        raise BadOption(f"cannot tell what {record.parent} has learnt from: {error}") from error
-    learnt = [source.sha256 for source in before]
-    given = [source.sha256 for source in dataset.sources]
-    pairs = list(zip(learnt, given, strict=False))
-    alike = next((place for place, (one, other) in enumerate(pairs) if one != other), len(pairs))
-    if twice := set(learnt[alike:]) & set(given[alike:]):
-        names = ", ".join(one.folder for one in dataset.sources if one.sha256 in twice)
+        raise BadOption(f"cannot tell what {record.parent} has held out: {error}") from error
+    if by != HELD_OUT_BY:
         raise BadOption(
-            f"{record.parent} has learnt from episodes of {names} that would be held out here",
-            hint=f"Begin --data with {', '.join(one.folder for one in before)}, in this order.",
+            f"{record.parent} held out episodes by another rule ({by or 'one without a name'}; "
+            f"now: {HELD_OUT_BY}), and so has learnt from some that would judge it here",
+            hint="Train that one anew, or begin without --init.",
         )
 
 
@@ -267,12 +321,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=options.seed,
             blind=options.blind,
             begins_with="" if begin_with is None else _sha256(begin_with),
+            held_out_by=HELD_OUT_BY,
         )
         out.mkdir(parents=True, exist_ok=True)
         cache.mkdir(parents=True, exist_ok=True)
-        dataset = read_dataset([Path(folder) for folder in options.data], cache)
         if begin_with is not None:
-            require_same_held_out(begin_with.with_name(RECORD_FILE), dataset)
+            require_same_held_out(begin_with.with_name(RECORD_FILE))
+        dataset = read_dataset([Path(folder) for folder in options.data], cache)
         train(
             recipe,
             dataset,
@@ -300,6 +355,18 @@ def _sha256(network: Path) -> str:
         ) from error
 
 
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _seed(text: str) -> int:
+    if not 0 <= (number := int(text)) < 1 << 64:
+        raise argparse.ArgumentTypeError(f"{text} is no seed: wanted 0 to {(1 << 64) - 1}")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="train", description=__doc__)
     add = parser.add_argument
@@ -307,12 +374,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--cache", metavar="DIR", help="folder for decoded frames (default: that of --out)")
     add("--init", metavar="DIR", help="another training's --out: begin with its weights")
     add("--out", required=True, help="folder for the checkpoint, the log and the network")
-    add("--steps", type=int, default=Recipe().steps)
-    add("--batch", type=int, default=Recipe().batch)
-    add("--seed", type=int, default=Recipe().seed)
-    add("--threads", type=int, default=2, help="CPU threads; results repeat for equal numbers")
-    add("--save-every", type=int, default=250, metavar="STEPS")
-    add("--log-every", type=int, default=50, metavar="STEPS")
+    add("--steps", type=_positive, default=Recipe().steps)
+    add("--batch", type=_positive, default=Recipe().batch)
+    add("--seed", type=_seed, default=Recipe().seed)
+    add(
+        "--threads", type=_positive, default=2, help="CPU threads; results repeat for equal numbers"
+    )
+    add("--save-every", type=_positive, default=250, metavar="STEPS")
+    add("--log-every", type=_positive, default=50, metavar="STEPS")
     add("--blind", action="store_true", help="control: train on grey frames")
     return parser
 

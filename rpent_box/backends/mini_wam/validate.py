@@ -16,7 +16,12 @@ ROWS_AT_ONCE = 256
 
 
 def validate(network: MiniWamNetwork, rows: Rows) -> dict[str, float]:
-    """Return mean errors of an `eval()` network over the held-out rows; empty without any."""
+    """Return mean errors of an `eval()` network over the held-out rows; empty without any.
+
+    Actions in LIBERO's units, from -1 to 1; places in mm along each of the three axes, as the loss
+    has them. `future_db` is of frames imagined from the actions that were executed, which whoever
+    recorded them chose; a deployed network imagines what its own actions lead to.
+    """
     if not len(rows.held_out):
         return {}
     parts = np.array_split(rows.held_out, math.ceil(len(rows.held_out) / ROWS_AT_ONCE))
@@ -35,8 +40,8 @@ _JUDGED = (
     "position_error",
     "rotation_error",
     "gripper_accuracy",
-    "thing_error_mm",
-    "goal_error_mm",
+    "thing_axis_error_mm",
+    "goal_axis_error_mm",
     "progress_error",
     "future_square",
     "copied_future_square",
@@ -63,8 +68,8 @@ def _judge(network: MiniWamNetwork, rows: Rows, picked: NDArray[np.int64]) -> ND
             float((raw[..., :3] - batch.actions[..., :3]).abs().mean()),
             float((raw[..., 3:6] - batch.actions[..., 3:6]).abs().mean()),
             float(same_grip.float().mean()),
-            float(np.mean(off[:, :2])),
-            float(np.mean(off[:, 3:5])),
+            float(np.mean(off[:, :3])),
+            float(np.mean(off[:, 3:])),
             float((progress - batch.progress).abs().mean()),
             float((missed * batch.has_future).mean()),
             float((copied * batch.has_future).mean()),

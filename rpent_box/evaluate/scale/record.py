@@ -106,7 +106,7 @@ class EvalRecord:
             held.enter_context(WriterLock(folder))
             remove_partials(folder)
             manifest = read_eval_manifest(folder)
-            _require_plan(folder, manifest.plan, plan)
+            require_plan(folder, manifest.plan, plan)
             manifest = replace(manifest, plan=plan, config=_without_environment(config))
             return cls(folder, manifest, held)._keeping(held)
 
@@ -350,7 +350,8 @@ def _without_environment(config: EvalConfig) -> EvalConfig:
     return replace(config, build_environ=None)
 
 
-def _require_plan(run_dir: Path, old: EvalPlan, new: EvalPlan) -> None:
+def require_plan(run_dir: Path, old: EvalPlan, new: EvalPlan) -> None:
+    """Raise `UsageError` where `new` is to be played in `run_dir`, which was begun with `old`."""
     # Where a borrowed worker listens decides nothing; what it is will be compared by itself.
     if old.endpoint is not None and new.endpoint is not None:
         old = replace(old, endpoint=new.endpoint)

@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
-from rpent_box.errors import OutputError, ProgramDied, StartTimeout, TransportError
+from rpent_box.errors import ProgramDied, StartTimeout
 from rpent_box.evaluate.stages.record import COMPLETE, StageRecord
 from rpent_box.evaluate.stages.stage import Stage, StageWatcher
 from rpent_box.evaluate.stages.told import LogReader, Pace, Told, is_told
+from rpent_box.evaluate.stages.writer import only_writer
 from rpent_box.launch.box import Box
-from rpent_box.launch.logs import last_lines
 from rpent_box.launch.process import ProcessLauncher
 from rpent_box.launch.program import Program
-from rpent_box.transport.lease import Lease
 
 POLL_S = 0.2
-LAST_LINES = 60
 LAST_WORDS = 5
 GO_ON = "The same command goes on where it stopped."
 
@@ -36,7 +36,8 @@ def run_stage(
     written, or another command works there. Whatever is raised, Ctrl-C too, nothing of it is left
     running; and the box's reaper ends it where this process is killed.
     """
-    with _only_writer(stage), StageRecord.begin(stage, command) as record:
+    lock = only_writer(Path(stage.folder), lock_in=stage.record.parent)
+    with lock, StageRecord.begin(stage, command) as record:
         watcher.on_stage(stage)
         began = time.monotonic()
         _run(stage, watcher, record, deadline=began + timeout_s, runtime_dir=runtime_dir)
@@ -68,18 +69,20 @@ def _run(
             if status is not None:
                 break
             if time.monotonic() >= deadline:
+                said = log.last_lines()
                 raise StartTimeout(
-                    f"`{stage.title}` has not come to its end in time. {_last_words(stage)}",
+                    f"`{stage.title}` has not come to its end in time. {_last_words(said)}",
                     hint=f"{GO_ON} Its whole log: {stage.log}",
                 )
             record.keep()
             time.sleep(POLL_S)
+        said = log.last_lines()
     if status.code:
         raise ProgramDied(
-            f"`{stage.title}` has ended: {status.reason}. {_last_words(stage)}",
+            f"`{stage.title}` has ended: {status.reason}. {_last_words(said)}",
             # What ended by itself has said why, and what helps; what was killed has not.
             hint=f"{GO_ON if status.signal else ''} Its whole log: {stage.log}".strip(),
-            detail=last_lines(str(stage.log), LAST_LINES),
+            detail="\n".join(said),
         )
 
 
@@ -98,24 +101,9 @@ def _program(stage: Stage) -> Program:
     )
 
 
-def _last_words(stage: Stage) -> str:
-    lines = last_lines(str(stage.log), LAST_LINES).splitlines()
-    words = [line for line in lines if line.strip() and not is_told(line)][-LAST_WORDS:]
+def _last_words(said: Sequence[str]) -> str:
+    """Return what it said to people, of the lines of this sitting: the log has earlier ones too."""
+    words = [line for line in said if line.strip() and not is_told(line)][-LAST_WORDS:]
     if not words:
         return "It said nothing."
     return "It last said:\n" + "\n".join(f"  {line}" for line in words)
-
-
-def _only_writer(stage: Stage) -> Lease:
-    """Return the lock of the stage's folder. Raises `OutputError`."""
-    path = stage.record.parent / ".writer"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return Lease.hold(path)
-    except TransportError as error:
-        raise OutputError(
-            f"another command is at work in {stage.folder} at this moment",
-            hint="Wait for it, or stop it (Ctrl-C there); this one then goes on.",
-        ) from error
-    except OSError as error:
-        raise OutputError(f"{path.parent} cannot be written: {error.strerror}") from error

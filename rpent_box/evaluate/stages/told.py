@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ COUNTS = (("done", "total"), ("step", "steps"), ("recorded", "episodes"))
 OWN = frozenset({"event", "words", "eta_s", "elapsed_s", *(name for two in COUNTS for name in two)})
 """What is not shown among the values."""
 LONGEST_LINE = 1 << 20
+KEPT_LINES = 60
 _COUNTED = re.compile(r"(\d+)/(\d+) (\S.*)")
 
 
@@ -104,6 +106,7 @@ class LogReader:
         self._file: IO[bytes] | None = None
         self._begins = path.stat().st_size if path.exists() else 0
         self._rest = b""
+        self._last: deque[str] = deque(maxlen=KEPT_LINES)
 
     def __enter__(self) -> LogReader:
         return self
@@ -127,12 +130,22 @@ class LogReader:
         *lines, rest = (self._rest + self._file.read()).split(b"\n")
         self._rest = rest[-LONGEST_LINE:]
         for line in lines:
-            yield line.decode(errors="replace").rstrip("\r")
+            text = _decoded(line)
+            self._last.append(text)
+            yield text
+
+    def last_lines(self) -> list[str]:
+        """Return the last lines that were read, and the one that has no end yet."""
+        return [*self._last, *([_decoded(self._rest)] if self._rest else [])]
 
 
 def is_told(line: str) -> bool:
     """Say whether a line is one of those for programs, not for people."""
     return Told.read(line) is not None
+
+
+def _decoded(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r")
 
 
 def _number(value: object) -> float | None:

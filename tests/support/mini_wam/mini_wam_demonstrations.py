@@ -30,6 +30,8 @@ class Pretended:
     sentence: str
     rows: int = 6
     student_acts: bool = False
+    within: int | None = None
+    """Its number in the recipe; None: that in the folder."""
 
 
 def write_folder(folder: Path, episodes: Sequence[Pretended], *, seed: int = 0) -> Path:
@@ -106,6 +108,7 @@ def _write_meta(
                 for role in ROLES
                 for name, value in {**places, "file_index": number}.items()
             },
+            "rpent_box/number": number if episode.within is None else episode.within,
             "rpent_box/lesson": episode.lesson,
             "stats/seed": [seed],
         }

@@ -11,14 +11,17 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from rpent_box.cli import mini_pythons
+from rpent_box.cli import mini_all, mini_evaluate, mini_pythons
 from rpent_box.cli.app import app
+from rpent_box.cli.mini_evaluate import Asked, Scored
+from rpent_box.cli.mini_exams import SUITES, Scores
 from rpent_box.cli.mini_recipe import Recipe, plan
 from rpent_box.cli.mini_stages import sentences_stage
 from rpent_box.cli.mini_work import Work
-from rpent_box.errors import EnvironmentMissing
+from rpent_box.errors import EnvironmentMissing, UnknownName
 from rpent_box.evaluate.stages.record import StageRecord
 from rpent_box.evaluate.stages.stage import Stage
+from rpent_box.evaluate.stages.writer import only_writer
 
 ROOT = Path(__file__).parents[3]
 PLATFORM = ROOT / "platforms" / "libero"
@@ -46,6 +49,17 @@ class Stages:
 
         monkeypatch.setattr(Work, "run", run)
         monkeypatch.setattr(mini_pythons, "missing_modules", self.ask)
+        monkeypatch.setattr(mini_all, "require_lessons", self.require_lessons)
+        monkeypatch.setattr(mini_evaluate, "require_sentences", self.require_sentences)
+
+    def require_lessons(self, python: str, names: Sequence[str], environ: object) -> None:
+        for name in names:
+            if not name.startswith(SUITES):
+                raise UnknownName(f"there is no lesson or suite called {name}")
+
+    def require_sentences(self, python: str, suite: str, tasks: object, environ: object) -> None:
+        if suite == "libero_goal":
+            raise UnknownName(f"no scene of {suite} has another task's sentence")
 
     def ask(self, python: str, modules: Sequence[str], **_: object) -> list[str]:
         return self.missing.get(python, [])
@@ -207,6 +221,68 @@ def test_all_refuses_to_mix_two_recipes(stages: Stages, tmp_path: Path) -> None:
     assert code == 2
     assert "recipe.steps: 50 → 60" in err
     assert msgspec.json.decode((tmp_path / "recipe.json").read_bytes(), type=Recipe).steps == 50
+
+
+def test_each_training_has_the_seed_that_is_asked_for(stages: Stages, tmp_path: Path) -> None:
+    words = ("all", "--out", str(tmp_path), "--simulator-python", "/python", "--no-score")
+    code, _, err = invoke(*words, "--seed", "5", "--training-seed", "3")
+    assert code == 0, err
+    seeds = [(one.name, word) for one in stages.ran for word in one.arguments if "--seed" in word]
+    assert seeds == [
+        *(("generate", "--seed=5"), ("train", "--seed=3")),
+        *(("generate", "--seed=6"), ("train", "--seed=3")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--lesson", "libero_10"), "there is no lesson or suite called libero_10"),
+        (("--lesson", "libero_gaol"), "no suite called libero_gaol"),
+        (("--lesson", "libero_goal", "--part", "sentences"), "no scene of libero_goal"),
+        (("--simulator-python", "/poor"), "/poor has no pyarrow"),
+        (("--part", "gray"), "there is no part gray"),
+    ],
+)
+def test_what_can_be_known_to_be_wrong_is_known_before_hours_of_work(
+    stages: Stages, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    stages.missing = {"/poor": ["pyarrow"]}
+    out = tmp_path / "made"
+    code, _, err = invoke("all", "--out", str(out), "--simulator-python", "/python", *words)
+    assert code in (1, 2)
+    assert said in err
+    assert stages.ran == []
+    # So that the right words are not another recipe.
+    assert not out.exists()
+
+
+def test_a_suite_without_other_sentences_is_scored_without_them(
+    stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Asked] = []
+
+    def score(given: Asked, _environ: object) -> Scored:
+        asked.append(given)
+        return Scored(scores=Scores(checkpoint={}, written_at=""), is_complete=True)
+
+    monkeypatch.setattr(mini_all, "score", score)
+    words = ("--simulator-python", "/python", "--lesson", "libero_goal")
+    code, _, err = invoke("all", "--out", str(tmp_path), *words)
+    assert code == 0, err
+    assert "sentences: left out: no scene of libero_goal" in err
+    (one,) = asked
+    assert one.marks.parts == ("suites", "grey", "pro")
+    assert one.checkpoint == str(tmp_path / "final" / "checkpoint")
+
+
+def test_two_commands_do_not_make_one_model(stages: Stages, tmp_path: Path) -> None:
+    words = ("all", "--out", str(tmp_path), "--simulator-python", "/python", "--no-score")
+    with only_writer(tmp_path):
+        code, _, err = invoke(*words)
+    assert code == 1
+    assert f"another command is at work in {tmp_path}" in err
+    assert stages.ran == []
 
 
 def test_a_recipe_that_cannot_be_read_is_an_error(stages: Stages, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -11,6 +13,7 @@ from fabricated_runs import META, WORKER, fabricate_evaluation, plan_of
 from msgspec.structs import replace
 
 from rpent_box.cli.mini_card import BEGIN, END, card_of, put_into
+from rpent_box.cli.mini_exams import BLIND, PRO_PLATFORM, SUITES, VARIANTS
 from rpent_box.errors import BadOption, OutputError
 
 PLAN = plan_of({"libero_spatial": 2}, episodes=4)
@@ -21,12 +24,14 @@ OUTCOMES = (
 )
 
 
-def attempts(folder: Path, *, weights: str = WEIGHTS) -> Path:
+def attempts(
+    folder: Path, *, weights: str = WEIGHTS, suite: str = "libero_spatial", seed: int = 7
+) -> Path:
     folder.mkdir()
     lines = [
         {
-            **{"suite": "libero_spatial", "task": number // 4, "says": 6, "instruction": "go"},
-            **{"init_state": number % 4, "seed": 7, "model": f"mini-wam {weights}"},
+            **{"suite": suite, "task": number // 4, "says": 6, "instruction": "go"},
+            **{"init_state": number % 4, "seed": seed, "model": f"mini-wam {weights}"},
             **{"lifted": lifted, "reached": reached, "steps": 50},
         }
         for number, (lifted, reached) in enumerate(OUTCOMES)
@@ -43,10 +48,84 @@ def test_everything_below_a_folder_is_in_the_card(tmp_path: Path) -> None:
     text = card_of([tmp_path])
     assert f"weights {WEIGHTS[:12]}" in text
     assert "| libero_spatial | `--see=grey` |" in text
-    assert "| 0 | 6 | 4 | 2 | 1 | 0 | 1 | 1 | 1 |" in text
-    assert "| 1 | 6 | 4 | 2 | 0 | 2 | 0 | 2 | 1 |" in text
-    assert "| all |  | 8 | 4 | 1 | 2 | 1 | 3 | 2 |" in text
-    assert "in 4 of 8 (95%: 21.5–78.5%)" in text
+    assert (
+        "whose thing stands in the scene too, from the recorded initial states (seeds 7):" in text
+    )
+    assert "one that is both | another" in text
+    spatial = "| libero_spatial |"
+    assert f"{spatial} 0 | 6 | go | 4 | 2 | 15.0–85.0% | 1 |  | 0 | 1 | 1 | 1 |" in text
+    assert f"{spatial} 1 | 6 | go | 4 | 2 | 15.0–85.0% | 0 | 1 | 1 | 0 | 2 | 1 |" in text
+    assert f"{spatial} all |  |  | 8 | 4 | 21.5–78.5% | 1 | 1 | 1 | 1 | 3 | 2 |" in text
+
+
+def test_attempts_of_two_suites_are_told_apart(tmp_path: Path) -> None:
+    fabricate_evaluation(tmp_path, "spatial", plan=PLAN)
+    attempts(tmp_path / "a")
+    attempts(tmp_path / "b", suite="libero_object")
+    text = card_of([tmp_path])
+    for suite in ("libero_spatial", "libero_object"):
+        assert f"| {suite} | 0 | 6 | go | 4 |" in text
+        assert f"| {suite} | all |  |  | 8 | 4 | 21.5–78.5% |" in text
+
+
+def test_a_copy_is_never_counted(tmp_path: Path) -> None:
+    scores = tmp_path / "scores"
+    fabricate_evaluation(scores, "spatial", plan=PLAN)
+    attempts(scores / "sentences")
+    shutil.copytree(scores / "sentences", tmp_path / "backup")
+    with pytest.raises(BadOption, match=r"scene 0 .* was played in .*sentences and in .*backup;"):
+        card_of([scores, tmp_path / "backup"])
+    shutil.copytree(scores / "spatial", tmp_path / "again")
+    with pytest.raises(BadOption, match=r"libero_spatial 0, .* in .*spatial and in .*again;"):
+        card_of([scores, tmp_path / "again"])
+
+
+def test_further_seeds_are_further_attempts(tmp_path: Path) -> None:
+    for seed in (7, 8):
+        plan = plan_of({"libero_spatial": 2}, episodes=4, seeds=(seed,))
+        fabricate_evaluation(tmp_path, f"spatial-{seed}", plan=plan)
+        attempts(tmp_path / f"sentences-{seed}", seed=seed)
+    text = card_of([tmp_path])
+    assert re.findall(r"\| libero_spatial \| \d+ of (\d+) ", text) == ["16"]
+    assert "| libero_spatial | all |  |  | 16 | 8 | 28.0–72.0% |" in text
+    assert "(seeds 7–8):" in text
+
+
+def test_everything_that_is_scored_is_readable_in_one_card(tmp_path: Path) -> None:
+    """Three suites, grey frames, four variants, sentences of two suites."""
+    for suite in SUITES:
+        fabricate_evaluation(tmp_path, suite, plan=plan_of({suite: 10}, episodes=5))
+    grey = replace(plan_of({"libero_spatial": 10}, episodes=2), backend_arguments=BLIND)
+    fabricate_evaluation(tmp_path, "libero_spatial-grey", plan=grey)
+    variants = [f"libero_spatial_{variant}" for variant in VARIANTS]
+    for suite in variants:
+        plan = replace(plan_of({suite: 10}, episodes=2), platform=PRO_PLATFORM)
+        fabricate_evaluation(tmp_path, suite, plan=plan)
+    for suite in ("libero_spatial", "libero_object"):
+        attempts(tmp_path / f"{suite}-sentences", suite=suite)
+    text = card_of([tmp_path])
+    tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+    suites, *by_task, sentences = [[cells(line) for line in lines] for lines in tables]
+    names = [*SUITES, "libero_spatial", *variants]
+    assert sorted(row[0] for row in suites[2:]) == sorted(names)
+    assert [row[:2] for row in suites if row[1] == "`--see=grey`"] == [
+        ["libero_spatial", "`--see=grey`"]
+    ]
+    for suite in SUITES:
+        assert text.count(f"{suite}, by task:") == 1
+    for rows in by_task:
+        assert [row[0] for row in rows[2:]] == [*map(str, range(10)), "all"]
+        assert all(row[1].startswith("pick up the") for row in rows[2:-1])
+    (of_spatial,) = [rows[0] for rows in by_task if len(rows[0]) > 5]
+    assert of_spatial[5:] == ["`--see=grey`", *sorted(variants)]
+    assert [row[:2] for row in sentences[2:]] == [
+        *(["libero_object", "0"], ["libero_object", "1"], ["libero_object", "all"]),
+        *(["libero_spatial", "0"], ["libero_spatial", "1"], ["libero_spatial", "all"]),
+    ]
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def test_one_folder_given_twice_counts_once(tmp_path: Path) -> None:
@@ -57,7 +136,10 @@ def test_one_folder_given_twice_counts_once(tmp_path: Path) -> None:
 def test_scores_of_different_weights_are_never_in_one_card(tmp_path: Path) -> None:
     fabricate_evaluation(tmp_path, "spatial", plan=PLAN)
     attempts(tmp_path / "sentences", weights="77" * 32)
-    with pytest.raises(BadOption, match=r"different weights: 5b5b.* in .*spatial, 7777"):
+    with pytest.raises(
+        BadOption,
+        match=r"different weights: 5b5b.* in .*spatial; 7777.* for libero_spatial, scene 0",
+    ):
         card_of([tmp_path])
 
 

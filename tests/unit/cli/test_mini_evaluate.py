@@ -6,20 +6,24 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fabricated_runs import fabricate_evaluation, plan_of
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from rpent_box.cli import mini_evaluate
 from rpent_box.cli.app import app
-from rpent_box.cli.mini_exams import Trial, hashes_of, read_scores
+from rpent_box.cli.mini_exams import Scores, hashes_of, read_scores, write_scores
+from rpent_box.cli.mini_sentences import Trial, read_trials, sentences_of
 from rpent_box.cli.mini_work import Work
+from rpent_box.errors import EnvironmentMissing, OutputError, UnknownName
 from rpent_box.evaluate.scale.config import EvalConfig
 from rpent_box.evaluate.scale.scores import Score
 from rpent_box.evaluate.scale.summary import EvalSummary, SuiteScore, TaskScore
 from rpent_box.evaluate.scale.watcher import EvalWatcher
 from rpent_box.evaluate.stages.stage import Stage
 
-ONE = ("--suite", "libero_spatial", "--no-report", "--quiet")
+QUIET = ("--no-report", "--quiet")
+ONE = ("--suite", "libero_spatial", *QUIET)
 
 
 class Exams:
@@ -33,8 +37,11 @@ class Exams:
         self.played: dict[str, EvalConfig] = {}
         self.tried: list[Stage] = []
         self.status = "complete"
+        self.silent = {"libero_object", "libero_goal"}
+        """Suites in which no other sentence can be said."""
         monkeypatch.setattr("rpent_box.evaluate.scale.kept.play_kept", self.play)
         monkeypatch.setattr(mini_evaluate, "simulator_python", lambda given, **_: given or "/sim")
+        monkeypatch.setattr(mini_evaluate, "require_sentences", self.require_sentences)
         monkeypatch.setattr(Work, "run", lambda _work, stage: self.try_sentences(stage))
 
     def play(self, folder: Path, config: EvalConfig, watcher: EvalWatcher) -> EvalSummary:
@@ -62,13 +69,15 @@ class Exams:
             stages_s={},
         )
 
+    def require_sentences(self, python: str, suite: str, tasks: object, environ: object) -> None:
+        if suite in self.silent:
+            raise UnknownName(f"no scene of {suite} has another task's sentence")
+
     def try_sentences(self, stage: Stage) -> None:
         self.tried.append(stage)
         folder = Path(stage.folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        trials = [trial(0, "named"), trial(0, "own"), trial(4, "named"), trial(4, "none")]
-        lines = b"".join(msgspec.json.encode(one) + b"\n" for one in trials)
-        (folder / "trials.jsonl").write_bytes(lines)
+        lifted = ((0, "named"), (0, "own"), (4, "named"), (4, "none"))
+        keep_trials(folder, *(trial(*one, init_state=k) for k, one in enumerate(lifted)))
 
     def invoke(self, *words: str) -> tuple[int, str, str]:
         given = ("--checkpoint", str(self.checkpoint), "--out", str(self.out))
@@ -89,12 +98,23 @@ def score_of(successes: int, episodes: int) -> Score:
     )
 
 
-def trial(task: int, lifted: str) -> Trial:
+def keep_trials(folder: Path, *trials: Trial) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = b"".join(msgspec.json.encode(one) + b"\n" for one in trials)
+    (folder / "trials.jsonl").write_bytes(lines)
+
+
+def trial(
+    task: int, lifted: str, *, init_state: int = 0, suite: str = "libero_spatial", seed: int = 7
+) -> Trial:
     says = task + 1
     return Trial(
-        suite="libero_spatial",
+        suite=suite,
         task=task,
         says=says,
+        init_state=init_state,
+        seed=seed,
+        model="mini-wam 5b",
         instruction=f"take bowl {says}",
         lifted=lifted,
         reached=lifted,
@@ -213,4 +233,122 @@ def test_what_is_played_again_replaces_what_was_known(
     kept = read_scores(exams.out)
     assert kept is not None
     assert [one.summary.status for one in kept.exams] == ["complete"]
-    assert replace(kept, written_at="").is_complete
+
+
+def test_an_earlier_exam_without_all_its_results_does_not_fail_another_one(exams: Exams) -> None:
+    exams.status = "incomplete"
+    assert exams.invoke("--suite", "libero_goal", *QUIET, "--part", "suites")[0] == 1
+    exams.status = "complete"
+    code, out, _ = exams.invoke(*ONE, "--part", "suites")
+    assert "libero_goal (incomplete)\n" in out
+    assert code == 0
+
+
+def test_a_suite_without_other_sentences_has_none_played_and_that_is_said(exams: Exams) -> None:
+    code, _, err = exams.invoke("--suite", "libero_goal", "--no-report")
+    assert code == 0, err
+    assert "sentences: left out: no scene of libero_goal has another task's sentence" in err
+    assert exams.tried == []
+    assert "libero_goal-grey" in exams.played
+
+
+def test_a_suite_without_variants_has_none_played_and_that_is_said(exams: Exams) -> None:
+    exams.silent = set()
+    code, _, err = exams.invoke("--suite", "libero_90", "--task", "0", "--no-report")
+    assert code == 0, err
+    assert "pro: left out: libero-pro has no suite called libero_90_lan" in err
+    assert list(exams.played) == ["libero_90", "libero_90-grey"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--part", "suites,sentences", "--suite", "libero_goal"), "another task's sentence"),
+        (("--part", "suites,pro", "--suite", "libero_90"), "no suite called libero_90_lan"),
+        (("--control-episodes", "51"), "51"),
+        (("--pro-episodes", "51"), "51"),
+        (("--control-suite", "libero_spacial"), "no suite called libero_spacial"),
+        (("--task", "0,11"), "no task 11"),
+        (("--part", "suites,sentences", "--simulator-python", "/none"), "/none has no pyarrow"),
+    ],
+)
+def test_what_can_be_known_to_be_wrong_is_known_before_anything_is_played(
+    exams: Exams, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    def find(given: str | None, **_: object) -> str:
+        if given is not None:
+            raise EnvironmentMissing(f"{given} has no pyarrow")
+        return "/sim"
+
+    monkeypatch.setattr(mini_evaluate, "simulator_python", find)
+    code, _, err = exams.invoke(*QUIET, *words)
+    assert code in (1, 2)
+    assert said in err
+    assert exams.played == {}
+    assert not exams.out.exists()
+
+
+def test_other_options_than_the_first_time_are_refused_before_anything_is_played(
+    exams: Exams,
+) -> None:
+    grey = plan_of({"libero_spatial": 10}, episodes=10)
+    fabricate_evaluation(exams.out / "libero_spatial-grey", "run", plan=grey)
+    code, _, err = exams.invoke(*ONE, "--part", "suites,grey", "--control-episodes", "20")
+    assert code == 2
+    assert "another evaluation was begun" in err
+    assert "episodes: 10 → 20" in err
+    folder = exams.out / "libero_spatial-sentences"
+    keep_trials(folder, trial(0, "named", seed=8))
+    code, _, err = exams.invoke(*ONE, "--part", "suites,sentences")
+    assert code == 2
+    assert "holds attempts with seed 8; this is seed 7" in err
+    assert exams.played == {}
+
+
+def test_of_two_commands_in_one_folder_the_second_is_refused(
+    exams: Exams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+    play = exams.play
+
+    def play_beside_another(folder: Path, config: EvalConfig, watcher: EvalWatcher) -> EvalSummary:
+        code, _, err = exams.invoke(*ONE, "--part", "grey")
+        refused.append(f"{code}: {err}")
+        return play(folder, config, watcher)
+
+    monkeypatch.setattr("rpent_box.evaluate.scale.kept.play_kept", play_beside_another)
+    assert exams.invoke(*ONE, "--part", "suites")[0] == 0
+    (said,) = refused
+    assert said.startswith(f"1: error: another command is at work in {exams.out} at this moment")
+
+
+def test_attempts_of_two_suites_are_never_counted_together(exams: Exams, tmp_path: Path) -> None:
+    keep_trials(tmp_path, trial(0, "named"), trial(0, "own", suite="libero_object"))
+    found = sentences_of(read_trials(tmp_path))
+    assert [(one.suite, one.attempts) for one in found] == [
+        ("libero_object", 1),
+        ("libero_spatial", 1),
+    ]
+
+
+def test_an_attempt_that_is_written_down_twice_is_an_error(tmp_path: Path) -> None:
+    keep_trials(tmp_path, trial(0, "named"), trial(0, "named"))
+    with pytest.raises(OutputError, match=r"twice: libero_spatial, scene 0 with the sentence of 1"):
+        read_trials(tmp_path)
+
+
+def test_attempts_of_each_suite_have_a_table_of_their_own(exams: Exams) -> None:
+    exams.silent = set()
+    folder = exams.out / "libero_object-sentences"
+    keep_trials(folder, trial(2, "named", suite="libero_object"))
+    score = Scores(checkpoint=hashes_of(str(exams.checkpoint)), written_at="")
+    found = sentences_of(read_trials(folder))
+    write_scores(exams.out, replace(score, sentences=found))
+    code, out, err = exams.invoke(*ONE, "--part", "sentences")
+    assert code == 0, err
+    assert "libero_object, another task's sentence in the same scene\n" in out
+    assert "libero_spatial, another task's sentence in the same scene\n" in out
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith("all")] == [
+        ["all", "1"],
+        ["all", "4"],
+    ]

@@ -16,7 +16,11 @@ PLAN = plan_of({"libero_spatial": 2, "libero_goal": 1}, episodes=4)
 
 
 def entry(tmp_path, name, **more):
-    return Entry(folders=(load_folder(fabricate_evaluation(tmp_path, name, **more)),))
+    return load(fabricate_evaluation(tmp_path, name, **more))
+
+
+def load(folder):
+    return Entry(folders=(load_folder(folder),))
 
 
 def solving(*episodes, steps=60):
@@ -63,6 +67,23 @@ def test_what_else_was_played_of_a_suite_and_its_variants_stands_beside_its_task
     assert row_of(text, "1", "pick up")[-2:] == ["1 of 4", "0 of 4"]
     assert row_of(text, "all")[-2:] == ["1 of 8", "2 of 8"]
     assert row_of(text, "libero_spatial", "`--see=grey`")[2] == "1 of 8"
+
+
+def test_seeds_are_told_of_each_suite_where_they_differ(tmp_path):
+    spatial = plan_of({"libero_spatial": 1}, episodes=2, seeds=(7, 8))
+    goal = plan_of({"libero_goal": 1}, episodes=2)
+    text = tables_of([entry(tmp_path, "one", plan=spatial), entry(tmp_path, "two", plan=goal)])
+    assert row_of(text, "libero_spatial")[1] == "7–8"
+    assert row_of(text, "libero_goal")[1] == "7"
+    assert "seeds" not in played_with([load(tmp_path / "one"), load(tmp_path / "two")])
+    assert "seeds" not in tables_of([entry(tmp_path, "three", plan=spatial)])
+
+
+def test_what_looks_alike_is_told_apart_by_its_folder(tmp_path):
+    spatial = plan_of({"libero_spatial": 1}, episodes=2)
+    text = tables_of([entry(tmp_path, "one", plan=spatial), entry(tmp_path, "two", plan=spatial)])
+    rows = re.findall(r"\| libero_spatial \| (\w+) \|", text)
+    assert rows == ["one", "two"]
 
 
 def test_episodes_without_a_result_are_not_passed_over(tmp_path):

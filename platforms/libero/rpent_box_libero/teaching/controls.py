@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a policy reads: `python -m rpent_box_libero.teaching.controls --out FILE.jsonl`.
+"""Whether words choose: `python -m rpent_box_libero.teaching.controls --out FILE.jsonl`.
 
 Plays the recorded initial states of a task with the sentence of another one whose target stands in
-the scene too, and notes which target the policy goes for. Attempts that are in the file are not
+the scene too, and notes which target the policy goes for. Each pair of a scene and a sentence is a
+lesson: this shows that words choose between two answers that were both taught there, and nothing of
+sentences that were never taught in a scene.
+
+Attempts that are in the file are not
 played again, so a stopped command goes on where it was; their number and order change nothing.
 
 This judges a policy, and so reads the recorded states: nothing that teaches may import it.
@@ -11,6 +15,7 @@ This judges a policy, and so reads the recorded states: nothing that teaches may
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -24,12 +29,14 @@ from msgspec import Struct
 from rpent_box.errors import BadOption, OutputError, RpentBoxError, UnknownName
 from rpent_box.evaluate.statistics import wilson_interval
 from rpent_box.sim.lines import LineWriter, read_lines
+from rpent_box_libero.platform import deciding_versions
 from rpent_box_libero.suites import find_suite
 from rpent_box_libero.tasks import task_name
 from rpent_box_libero.teaching.crew import Answer, Crew, Job, OneScene, check_workers
+from rpent_box_libero.teaching.lerobot.recipe import differences
 from rpent_box_libero.teaching.lessons import Lesson, find_lesson, lessons
 from rpent_box_libero.teaching.student import StudentSource, identify, load_backend, name_of
-from rpent_box_libero.teaching.trial import Trial, play_trial
+from rpent_box_libero.teaching.trial import Conditions, Trial, play_trial
 from rpent_box_libero.teaching.variables import set_variables
 
 TrialKey: TypeAlias = tuple[str, int, int, int, int]
@@ -74,9 +81,10 @@ def run(options: argparse.Namespace) -> list[Trial]:
     if not 1 <= options.episodes <= states:
         raise BadOption(f"{options.episodes} episodes were asked for; wanted 1 to {states}")
     check_workers(options.workers)
-    asked = list(plan(chosen, identify(policy), episodes=options.episodes, seed=options.seed))
+    conditions = conditions_here(identify(policy), seed=options.seed)
+    asked = list(plan(chosen, conditions, episodes=options.episodes))
     path = Path(options.out)
-    done = {key_of(trial): trial for trial in read_done(path, asked[0].model, options.seed)}
+    done = {key_of(trial): trial for trial in read_done(path, conditions)}
     missing = [trial for trial in asked if key_of(trial) not in done]
     _say(f"{len(asked) - len(missing)} of {len(asked)} attempts are there already")
     _make_room(path)
@@ -107,26 +115,39 @@ def choose_lessons(suite: str, tasks: str) -> list[Lesson]:
             )
         others = [one for one in others if str(one.task) in wanted]
     if not others:
-        raise UnknownName(f"no scene of {suite} has another task's sentence to be said in it")
+        raise UnknownName(
+            f"no scene of {suite} has another task's sentence to be said in it",
+            hint="Where all tasks share one scene, as in libero_goal, the suite's own scores tell "
+            "whether the sentence is read.",
+        )
     return others
 
 
-def plan(chosen: Iterable[Lesson], model: str, *, episodes: int, seed: int) -> Iterator[Trial]:
+def conditions_here(model: str, *, seed: int) -> Conditions:
+    """Return under which conditions this process, and those it starts, play `model`."""
+    return Conditions(
+        model=model,
+        seed=seed,
+        renderer=os.environ.get("MUJOCO_GL", ""),
+        versions=deciding_versions(),
+    )
+
+
+def plan(chosen: Iterable[Lesson], conditions: Conditions, *, episodes: int) -> Iterator[Trial]:
     """Yield the attempts at each lesson, their outcomes open."""
     for lesson in chosen:
         for init_state in range(episodes):
-            yield trial_of(lesson, model, init_state=init_state, seed=seed)
+            yield trial_of(lesson, conditions, init_state=init_state)
 
 
-def trial_of(lesson: Lesson, model: str, *, init_state: int, seed: int) -> Trial:
+def trial_of(lesson: Lesson, conditions: Conditions, *, init_state: int) -> Trial:
     """Return one attempt at a lesson, its outcome open."""
     return Trial(
+        **msgspec.structs.asdict(conditions),
         suite=lesson.suite,
         task=lesson.task,
         says=lesson.says,
         init_state=init_state,
-        seed=seed,
-        model=model,
     )
 
 
@@ -135,23 +156,18 @@ def key_of(trial: Trial) -> TrialKey:
     return (trial.suite, trial.task, trial.says, trial.init_state, trial.seed)
 
 
-def read_done(path: Path, model: str, seed: int) -> list[Trial]:
+def read_done(path: Path, conditions: Conditions) -> list[Trial]:
     """Return the attempts in the file.
 
-    Raises `OutputError` when they are another policy's, or had another seed: whoever counts what is
-    in the file would count them together.
+    Raises `OutputError` when they were played under others than `conditions`: whoever counts what
+    is in the file would count them together.
     """
     found = read_lines(path, Trial, what="an attempt") if path.exists() else []
     for trial in found:
-        if trial.model != model:
+        if differing := differences(trial, conditions):
             raise OutputError(
-                f"{path} holds attempts of {trial.model}; this is {model}",
-                hint="Choose another --out.",
-            )
-        if trial.seed != seed:
-            raise OutputError(
-                f"{path} holds attempts with seed {trial.seed}; this is seed {seed}",
-                hint="Choose another --out.",
+                f"{path} holds attempts under other conditions: {'; '.join(differing)}",
+                hint="Choose another --out, or play as before.",
             )
     return found
 
@@ -200,7 +216,8 @@ class Tester:
         """Play the attempt from initial state `within` in the scene of a lesson."""
         scene = self._scene.of(job.lesson)
         lesson = scene.lesson
-        asked = trial_of(lesson, self._model, init_state=job.within, seed=self._setup.seed)
+        conditions = conditions_here(self._model, seed=self._setup.seed)
+        asked = trial_of(lesson, conditions, init_state=job.within)
         trial = play_trial(
             scene,
             self._backend,

@@ -43,7 +43,7 @@ from rpent_box_libero.teaching.crew import (
 )
 from rpent_box_libero.teaching.episode import Recording
 from rpent_box_libero.teaching.lerobot.finish import Finished, finish_dataset, unfinish
-from rpent_box_libero.teaching.lerobot.layout import RECIPE, record_path
+from rpent_box_libero.teaching.lerobot.layout import INFO, RECIPE, record_path
 from rpent_box_libero.teaching.lerobot.recipe import LessonShare, Recipe, differences
 from rpent_box_libero.teaching.lerobot.writer import write_bytes
 from rpent_box_libero.teaching.lessons import Lesson, lessons
@@ -142,8 +142,18 @@ def read_recipe(folder: Path) -> Recipe:
 
 
 def check_recipe(folder: Path, recipe: Recipe) -> None:
-    """Write the recipe into a new folder; raise `OutputError` when it has another one."""
+    """Write the recipe into a new folder.
+
+    Raises `OutputError` when it has another one, or holds a dataset without one: what has no record
+    of ours is removed at the end, and there that would be all of it.
+    """
     if not (folder / RECIPE).exists():
+        foreign = [name for name in ("data", "videos", INFO) if (folder / name).exists()]
+        if foreign:
+            raise OutputError(
+                f"{folder} was made by something else: {', '.join(foreign)} without {RECIPE}",
+                hint="Choose another --out.",
+            )
         write_bytes(folder / RECIPE, msgspec.json.format(msgspec.json.encode(recipe), indent=2))
         return
     found = read_recipe(folder)

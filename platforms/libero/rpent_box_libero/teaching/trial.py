@@ -36,7 +36,19 @@ Reached: TypeAlias = Literal["named", "own", "none"]
 """Whose goal held first."""
 
 
-class Trial(Struct, frozen=True, kw_only=True):
+class Conditions(Struct, frozen=True, kw_only=True):
+    """What decides all attempts that are counted together."""
+
+    model: str
+    """The backend and the hash of its weights."""
+    seed: int
+    renderer: str
+    """As in a recipe of demonstrations."""
+    versions: dict[str, str]
+    """Package → its version, of what decides the physics and the pixels."""
+
+
+class Trial(Conditions, frozen=True, kw_only=True):
     """How one attempt went."""
 
     suite: str
@@ -45,9 +57,6 @@ class Trial(Struct, frozen=True, kw_only=True):
     says: int
     """Whose sentence was said."""
     init_state: int
-    seed: int
-    model: str
-    """The backend and the hash of its weights."""
     instruction: str = ""
     """As it was said."""
     lifted: Lifted = "none"

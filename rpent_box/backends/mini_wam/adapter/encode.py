@@ -2,8 +2,11 @@
 """From a LIBERO observation to the network's input.
 
 Frames stay upright, as the platform shows them. A frame whose sides are n times 128 is reduced to
-128x128 by the mean of n x n pixels, rounded half up, in integers: the same numbers everywhere, and
-the ones that the network was trained on.
+128x128 by the mean of n x n pixels, rounded half up, in integers: the same numbers everywhere.
+
+Frames of demonstrations are reduced by the same code, but they come out of a video (H.264, crf 12,
+colours at half the resolution), and those of a platform as it drew them: the network was trained on
+pixels that differ a little from those that it acts on.
 """
 
 from __future__ import annotations

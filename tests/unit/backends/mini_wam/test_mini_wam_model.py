@@ -102,6 +102,9 @@ def test_a_size_whose_bits_differ_is_never_inferred_at_once() -> None:
     loaded.predict_batch(requests[:2])
     loaded.predict_batch(requests[:2])
     assert sizes_asked(session) == [2, 1, 1, 2, 2]
+    assert loaded.infers_at_once == {3: False, 2: True}
+    raw, _ = loaded.compute(requests)
+    assert not np.array_equal(raw["actions"], alone), "what is computed at once still differs"
 
 
 def test_a_bit_that_the_limits_of_the_actions_hide_is_found() -> None:

@@ -76,8 +76,21 @@ def test_what_is_kept_for_scoring_is_never_said() -> None:
     ways = {paraphrase("turn on the stove", rng) for _ in range(400)}
     assert is_reserved(kept)
     assert is_reserved("Switch on the stove.")
-    assert f"please {kept}" in ways, "its words are not forbidden, only the sentence"
     assert not any(is_reserved(way) for way in ways)
+    assert any("switch on" in way for way in ways), "its words are not forbidden"
+
+
+def test_what_is_kept_for_scoring_is_not_said_politely_or_without_articles_either() -> None:
+    for task, kept in (
+        ("turn on the stove", ("switch on the stove", "switch on stove")),
+        ("put the wine bottle on the rack", ("place the wine bottle on the rack",)),
+        ("put the wine bottle on the rack", ("place wine bottle on rack",)),
+        ("put the bowl on the stove", ("place the bowl on the stove", "place bowl on stove")),
+    ):
+        rng = np.random.default_rng(0)
+        ways = {paraphrase(task, rng) for _ in range(2000)}
+        assert len(ways) > 30
+        assert not [way for way in ways if way.endswith(kept)]
 
 
 def test_words_that_no_rule_knows_stay() -> None:

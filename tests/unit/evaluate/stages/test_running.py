@@ -116,6 +116,19 @@ def test_a_stage_that_fails_is_quoted_in_its_own_words(tmp_path: Path) -> None:
     assert str(made.log) in caught.value.hint
 
 
+def test_a_stage_is_not_quoted_with_what_it_said_another_time(tmp_path: Path) -> None:
+    with pytest.raises(ProgramDied):
+        run_stage(stage(tmp_path, FAILS), Notes(), timeout_s=60)
+    silent = 'sys.stderr.write("a line without an end"); raise SystemExit(3)\n'
+    with pytest.raises(ProgramDied) as caught:
+        run_stage(stage(tmp_path, silent), Notes(), timeout_s=60)
+    assert caught.value.message == (
+        "`make a toy` has ended: exit code 3. It last said:\n"
+        "  getting ready\n  a line without an end"
+    )
+    assert "no room" not in caught.value.detail
+
+
 def test_a_stage_that_is_late_is_ended_and_may_be_gone_on_with(tmp_path: Path) -> None:
     notes = Notes()
     with pytest.raises(StartTimeout, match="has not come to its end in time") as caught:

@@ -64,9 +64,19 @@ def differences(found: Struct, wanted: Struct) -> list[str]:
             continue
         if isinstance(here, Struct):
             lines += differences(there, here)
+        elif isinstance(here, dict):
+            lines += _changed(there, here)
         else:
             lines.append(f"{name}: {_text(there)}, not {_text(here)}")
     return lines
+
+
+def _changed(found: dict[str, object], wanted: dict[str, object]) -> list[str]:
+    return [
+        f"{key}: {_text(found.get(key))}, not {_text(wanted.get(key))}"
+        for key in sorted({*found, *wanted})
+        if found.get(key) != wanted.get(key)
+    ]
 
 
 def _text(value: object) -> str:
