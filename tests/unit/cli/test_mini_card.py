@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 from pathlib import Path
@@ -174,3 +175,14 @@ def test_a_card_without_a_place_for_tables_stays_as_it_is(tmp_path: Path, text: 
         put_into(path, "| a |")
     assert BEGIN in error.value.hint
     assert path.read_text() == text
+
+
+def test_the_shipped_card_holds_the_scores_of_the_shipped_weights() -> None:
+    root = Path(__file__).parents[3]
+    shipped = root / "rpent_box" / "backends" / "mini_wam"
+    written = (shipped / "MODEL_CARD.md").read_text()
+    _, _, rest = written.partition(f"{BEGIN}\n\n")
+    tables, _, _ = rest.partition(f"\n\n{END}")
+    assert tables == card_of([root / "docs" / "scores"])
+    weights = hashlib.sha256((shipped / "weights" / "mini_wam.onnx").read_bytes()).hexdigest()
+    assert f"weights {weights[:12]}" in tables
