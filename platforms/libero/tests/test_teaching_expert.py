@@ -169,11 +169,24 @@ def test_in_a_drawer_fingers_open_towards_the_corner_that_is_left_free() -> None
 
     def turn(x: float, z: float = 0.16) -> float:
         bowl = centre.position + centre.rotation @ [x, 0.0, z]
-        return Drawer().turn_rad(state, bowl, otherwise=9.0)
+        return Drawer().grip(state, bowl, otherwise=Grip(turn_rad=9.0)).turn_rad
 
     assert 0.2 <= turn(0.03) < turn(0.0) < turn(-0.03) <= 0.75
     assert turn(0.0, z=0.25) == 9.0
     assert turn(0.2) == 9.0
+
+
+def test_a_bowl_that_has_fallen_into_the_corner_is_taken_from_its_other_side() -> None:
+    state = scene(drawer=-0.15)
+    drawer = state.bodies["wooden_cabinet_1_cabinet_top"]
+
+    def offset(x: float, y: float) -> np.ndarray:
+        bowl = drawer.position + drawer.rotation @ [x, y, 0.17]
+        return np.asarray(drawer.rotation.T @ Drawer().grip(state, bowl, otherwise=Grip()).offset)
+
+    fresh, fallen = offset(0.003, 0.011), offset(0.048, -0.03)
+    assert fresh[0] > 0 > fresh[1], "towards the corner, where fingers have room"
+    assert fallen[0] < 0 < fallen[1], "away from it, where they have some then"
 
 
 def test_between_walls_it_is_drawn_sideways_more_than_it_presses_down() -> None:

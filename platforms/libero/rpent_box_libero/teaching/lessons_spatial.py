@@ -22,7 +22,7 @@ IN_DRAWER = 4
 def _lesson(task: int, says: int, bowl: str) -> Lesson:
     skill = PutBowl(bowl=bowl)
     if says == IN_DRAWER:
-        grip = Grip(turn_rad=0.45, radius=0.038, height=0.022)
+        grip = Grip(turn_rad=0.45, radius=0.042, height=0.022, held_aperture=(0.0025, 0.016))
         skill = PutBowl(bowl=bowl, grip=grip, drawer=Drawer())
     return Lesson(suite=SUITE, task=task, says=says, skill=skill)
 

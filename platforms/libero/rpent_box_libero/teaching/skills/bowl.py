@@ -53,6 +53,8 @@ class Grip:
     turn_rad: float = 0.0
     """Where on the rim: 0 on the robot's left (+y), the hand as it starts; positive
     anticlockwise seen from above, the hand turned as much."""
+    opposite: bool = False
+    """Whether the rim is taken across the bowl from there, the hand turned the same."""
     held_aperture: tuple[float, float] = (0.0025, 0.0125)
     """The fingers stall in this range when the wall is between them, at the lower end where it has
     slipped to their tips.
@@ -65,7 +67,8 @@ class Grip:
     def offset(self) -> Vector3:
         """From the bowl's origin to the grasp."""
         sine, cosine = np.sin(self.turn_rad), np.cos(self.turn_rad)
-        return np.array([-self.radius * sine, self.radius * cosine, self.height])
+        radius = -self.radius if self.opposite else self.radius
+        return np.array([-radius * sine, radius * cosine, self.height])
 
     @property
     def hand_rotation(self) -> Rotation:
@@ -85,16 +88,19 @@ class Drawer:
     """Below this height above the drawer's origin a bowl is between the walls."""
     turns_rad: tuple[float, float] = (0.2, 0.75)
     """So far may the hand be turned for it."""
+    room_m: float = 0.09
+    """A bowl that has come nearer to the corner leaves fingers no room there, but across itself."""
 
-    def turn_rad(self, state: SceneState, bowl: Vector3, *, otherwise: float) -> float:
-        """Return where on the rim of `bowl` to take it: towards the corner if it lies in here."""
+    def grip(self, state: SceneState, bowl: Vector3, *, otherwise: Grip) -> Grip:
+        """Return where on the rim of `bowl` to take it: if it lies in here, where there is room."""
         drawer = state.bodies[self.body]
         x, y, z = drawer.rotation.T @ (bowl - drawer.position)
         inside = abs(x) < self.half_size[0] and abs(y) < self.half_size[1]
         if not inside or z > self.bowl_height:
             return otherwise
         to_corner = drawer.rotation @ [self.corner[0] - x, self.corner[1] - y, 0.0]
-        return float(np.clip(np.arctan2(-to_corner[0], to_corner[1]), *self.turns_rad))
+        turn_rad = float(np.clip(np.arctan2(-to_corner[0], to_corner[1]), *self.turns_rad))
+        return replace(otherwise, turn_rad=turn_rad, opposite=across(to_corner) < self.room_m)
 
 
 @dataclass(frozen=True)
@@ -166,8 +172,7 @@ class PutBowl:
     def _grip(self, state: SceneState) -> Grip:
         if self.drawer is None:
             return self.grip
-        bowl, usual = self._bowl(state), self.grip.turn_rad
-        return replace(self.grip, turn_rad=self.drawer.turn_rad(state, bowl, otherwise=usual))
+        return self.drawer.grip(state, self._bowl(state), otherwise=self.grip)
 
     def _bowl(self, state: SceneState) -> Vector3:
         return state.thing(self.bowl).position
