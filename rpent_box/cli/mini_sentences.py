@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -112,21 +113,14 @@ def by_suite(sentences: Iterable[Sentence]) -> dict[str, list[Sentence]]:
 
 def _sentence(trials: Sequence[Trial]) -> Sentence:
     first = trials[0]
-    lifted = _counts(trial.lifted for trial in trials)
+    lifted = Counter(trial.lifted for trial in trials)
     return Sentence(
         suite=first.suite,
         task=first.task,
         says=first.says,
         instruction=first.instruction,
         attempts=len(trials),
-        lifted=lifted,
-        reached=_counts(trial.reached for trial in trials),
-        named_interval=wilson_interval(lifted.get("named", 0), len(trials)),
+        lifted=dict(lifted),
+        reached=dict(Counter(trial.reached for trial in trials)),
+        named_interval=wilson_interval(lifted["named"], len(trials)),
     )
-
-
-def _counts(words: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return counts

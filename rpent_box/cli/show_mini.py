@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rpent_box.cli.mini_exams import ExamScore, Part, Scores
@@ -39,10 +40,9 @@ def _exam(exam: ExamScore) -> str:
 def _sentences(suite: str, sentences: Sequence[Sentence]) -> str:
     header = ("scene", "says", "attempts", "went for it", "95% interval", "for its own", "else")
     rows = [_row(str(one.task), str(one.says), one.attempts, one.lifted) for one in sentences]
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for one in sentences:
-        for word, count in one.lifted.items():
-            total[word] = total.get(word, 0) + count
+        total.update(one.lifted)
     rows.append(_row("all", "", sum(one.attempts for one in sentences), total))
     return f"{suite}, {TITLES['sentences']}\n{render_table(header, rows)}"
 

@@ -142,9 +142,11 @@ def read_demonstrations(folder: Path) -> Demonstrations:
                 hint="Make some, or finish them: rpent-box mini generate",
             )
     with _reading(info_file):
-        if (found := _version(info_file)) != VERSION:
+        written = info_file.read_bytes()
+        # First: another layout may lack what is read of this one.
+        if (found := _version(written)) != VERSION:
             raise BadOption(f"{folder} is in LeRobot's layout {found}; wanted {VERSION}")
-        info = msgspec.json.decode(info_file.read_bytes(), type=_Info)
+        info = msgspec.json.decode(written, type=_Info)
     recipe: dict[str, Any] = {}
     with _reading(recipe_file):
         if recipe_file.exists():
@@ -194,8 +196,8 @@ class _Info(Struct, frozen=True):
     video_path: str
 
 
-def _version(info: Path) -> str:
-    known = msgspec.json.decode(info.read_bytes(), type=dict[str, Any])
+def _version(info: bytes) -> str:
+    known = msgspec.json.decode(info, type=dict[str, Any])
     return str(known.get("codebase_version", "not stated"))
 
 
